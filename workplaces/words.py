@@ -27,4 +27,14 @@ PLACE_WORDS: Final[dict[str, str]] = {
         "The command did not run, here or anywhere else. Tell the person what happened and the next step. "
         "Do not try to run it another way or in another place."
     ),
+    # The work folder
+    "folder.gone": "The folder {folder} is not there.",
+    "folder.file": "{folder} is a file, not a folder.",
+    "folder.closed": "The folder {folder} cannot be opened.",
+    "folder.name": "The folder's name {folder} is not readable text, so commands cannot be given it.",
+    "folder.disk": "{folder} is the whole disk. Commands get one folder, not everything.",
+    "folder.home": "{folder} is or holds your whole home folder. Commands get one folder inside it, not everything.",
+    "folder.system": "{folder} belongs to the system. Commands get a folder of yours.",
+    "folder.protected": "{folder} is in {place}, which is protected: nothing may touch it, wherever it runs.",
+    "folder.next": "Choose another folder",
 }

@@ -1,0 +1,181 @@
+"""The work folder: may a command work on it, and what in it must stay out of a command's reach.
+
+Every place asks ``check_folder`` before anything runs. It touches the disk, so it belongs in a thread. It follows links
+and compares device and inode, never spelling: ``/home/me``, ``/home/me/x/..`` and a link to it are one folder.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from workplaces.place import NextStep, PlaceUnavailable
+from workplaces.words import PLACE_WORDS
+
+GitKind = Literal["none", "folder", "file", "link"]
+CoverKind = Literal["folder", "file"]
+
+# Folders that are the system itself. A command given one as its work folder could write to it.
+_SYSTEM = (
+    *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys"),  # noqa: S108
+    *("/tmp", "/usr", "/var", "/var/tmp", "/private", "/System", "/Library", "/Applications", "/Users"),  # noqa: S108
+    *("C:\\Windows", "C:\\Program Files", "C:\\Program Files (x86)", "C:\\Users"),
+)
+# Nothing under these is a folder of a person's files.
+_NEVER_UNDER = ("/proc", "/sys", "/dev")
+
+_Identity = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """A protected place inside the work folder. ``inside`` is its path from the work folder, links followed."""
+
+    inside: Path
+    kind: CoverKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkFolder:
+    """A work folder that was looked at.
+
+    ``path`` is as the person named it, absolute and without ``..``; ``real`` has its links followed. ``device`` and
+    ``inode`` say which folder it is, ``modified`` when its own entries last changed (seconds). ``git`` is what its
+    ``.git`` is, ``git_identity`` which. ``covers`` are the protected places inside it; ``pins`` the folders on the way
+    to them, which must not be renamed either, or what they hold would be bare under another name. Both are relative
+    to the folder, shallow ones first.
+    """
+
+    path: Path
+    real: Path
+    device: int
+    inode: int
+    modified: int
+    git: GitKind
+    git_identity: _Identity | None = None
+    covers: tuple[Cover, ...] = ()
+    pins: tuple[Path, ...] = ()
+
+
+def check_folder(folder: Path, protected: Iterable[Path] = (), home: Path | None = None) -> WorkFolder:
+    """Looks at a work folder and refuses, with words, one that no command may be given.
+
+    Refused are a folder that is gone or cannot be opened, the whole disk, a system folder, the person's ``home`` folder
+    (``Path.home()`` unless given) or one that holds it, and a folder in a protected place (Conch's home is one).
+    Raises PlaceUnavailable. A protected place that does not exist is never made, so it is not covered.
+    """
+    path = Path(os.path.abspath(folder))  # noqa: PTH100 - Path.absolute keeps "..", which means another thing past a link
+    try:
+        _refuse_name(path)
+        real = path.resolve(strict=True)
+        _refuse_name(real)
+        found = real.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise _refused("folder.gone", path) from None
+    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13
+        raise _refused("folder.closed", path, details=str(error)) from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise _refused("folder.file", path)
+    if not os.access(real, os.R_OK | os.X_OK):
+        raise _refused("folder.closed", path)
+    here = (found.st_dev, found.st_ino)
+    _refuse_system(path, real, here, home or Path.home())
+    seen = [(place, real_place) for place in protected if (real_place := _resolve(place)) is not None]
+    above = {identity for parent in (real, *real.parents) if (identity := _identity(parent))}
+    for place, real_place in seen:
+        if _identity(real_place) in above:
+            raise _refused("folder.protected", path, place=shown(place))
+    covers = _covers(here, (real_place for _, real_place in seen))
+    kind, git_identity = _git(real)
+    return WorkFolder(
+        path=path,
+        real=real,
+        device=here[0],
+        inode=here[1],
+        modified=int(found.st_mtime),
+        git=kind,
+        git_identity=git_identity,
+        covers=covers,
+        pins=_pins(covers),
+    )
+
+
+def shown(path: Path) -> str:
+    """A path as a sentence can hold it: what does not print is written out."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(path))
+
+
+def _refused(key: str, folder: Path, *, place: str = "", details: str = "") -> PlaceUnavailable:
+    step = NextStep(PLACE_WORDS["folder.next"], action="choose-folder")
+    return PlaceUnavailable(PLACE_WORDS[key].format(folder=shown(folder), place=place), next_step=step, details=details)
+
+
+def _identity(path: Path) -> _Identity | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _resolve(path: Path) -> Path | None:
+    """The path with its links followed, None where nothing is. What the person may not see a command may not either."""
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return None
+
+
+def _refuse_name(path: Path) -> None:
+    """Refuses a name that is not text: an engine is told of a folder in JSON, which could only hold another name."""
+    if "\0" in str(path) or any("\ud800" <= letter <= "\udfff" for letter in str(path)):
+        raise _refused("folder.name", path)
+
+
+def _refuse_system(path: Path, real: Path, here: _Identity, home: Path) -> None:
+    if real.parent == real:
+        raise _refused("folder.disk", path)
+    real_home = _resolve(home)
+    if real_home and here in {_identity(parent) for parent in (real_home, *real_home.parents)}:
+        raise _refused("folder.home", path)
+    under = {identity for name in _NEVER_UNDER if (identity := _identity(Path(name)))}
+    system = {identity for name in _SYSTEM if (identity := _identity(Path(name)))}
+    if here in system or any(_identity(parent) in under for parent in (real, *real.parents)):
+        raise _refused("folder.system", path)
+
+
+def _covers(here: _Identity, places: Iterable[Path]) -> tuple[Cover, ...]:
+    found: dict[Path, Cover] = {}
+    for place in places:
+        for parent in place.parents:
+            if _identity(parent) == here:
+                inside = place.relative_to(parent)
+                found[inside] = Cover(inside, "folder" if place.is_dir() else "file")
+                break
+    outermost = (cover for cover in found.values() if not any(parent in found for parent in cover.inside.parents))
+    return tuple(sorted(outermost, key=lambda cover: (len(cover.inside.parts), cover.inside)))
+
+
+def _pins(covers: Iterable[Cover]) -> tuple[Path, ...]:
+    def on_the_way(cover: Cover) -> Iterator[Path]:
+        return (parent for parent in cover.inside.parents if parent.parts)
+
+    pins = {pin for cover in covers for pin in on_the_way(cover)}
+    return tuple(sorted(pins, key=lambda pin: (len(pin.parts), pin)))
+
+
+def _git(real: Path) -> tuple[GitKind, _Identity | None]:
+    try:
+        found = (real / ".git").lstat()
+    except OSError:
+        return "none", None
+    kind: GitKind = "file"
+    if stat.S_ISLNK(found.st_mode):
+        kind = "link"
+    elif stat.S_ISDIR(found.st_mode):
+        kind = "folder"
+    return kind, (found.st_dev, found.st_ino)
