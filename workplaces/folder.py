@@ -21,7 +21,7 @@ CoverKind = Literal["folder", "file"]
 
 # Folders that are the system itself. A command given one as its work folder could write to it.
 _SYSTEM = (
-    *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys"),  # noqa: S108
+    *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys"),
     *("/tmp", "/usr", "/var", "/var/tmp", "/private", "/System", "/Library", "/Applications", "/Users"),  # noqa: S108
     *("C:\\Windows", "C:\\Program Files", "C:\\Program Files (x86)", "C:\\Users"),
 )
