@@ -1,0 +1,151 @@
+"""What can be preferred: each name with its type, default, sentence and what it takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from app.guard.modes import OFFERED
+from workplaces.place import BadPlace, WorkPlaceId
+from workplaces.service import DEFAULT_IMAGE
+
+Value = str | int | bool
+
+
+class BadPreference(ValueError):
+    """A name or a value that is none. ``str(error)`` is a sentence for the person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """``words`` is one sentence, for `conch get` and Settings' search; ``choices`` is empty when any text will do."""
+
+    name: str
+    default: Value
+    words: str
+    takes: Callable[[str], str | None]
+    """Gives what is wrong with a text ("is not a colour"), or None."""
+    choices: tuple[str, ...] = ()
+    internal: bool = False
+    """Kept by Conch for itself: not offered, though it can be read."""
+
+    def check(self, value: object) -> Value:
+        """The value as this preference's type. A text is read as `conch set` gives it. Raises BadPreference."""
+        read: Value
+        if isinstance(self.default, bool):
+            read = self._switch(value)
+        elif isinstance(self.default, int):
+            read = self._number(value)
+        elif isinstance(value, str):
+            read = value.strip()
+        else:
+            raise BadPreference(f"“{self.name}” takes text.")
+        if self.choices and read not in self.choices:
+            raise BadPreference(f"“{read}” is not one of the choices for “{self.name}”: {', '.join(self.choices)}.")
+        if (wrong := self.takes(str(read))) is not None:
+            raise BadPreference(wrong)
+        return read
+
+    def _number(self, value: object) -> int:
+        if isinstance(value, str) and re.fullmatch(r"\s*\d{1,9}\s*", value):
+            return int(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise BadPreference(f"“{value}” is not a whole number, which “{self.name}” takes.")
+
+    def _switch(self, value: object) -> bool:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.strip().lower() in ("on", "off"):
+            return value.strip().lower() == "on"
+        raise BadPreference(f"“{value}” is neither on nor off, which “{self.name}” takes.")
+
+
+def _anything(_: str) -> None:
+    return None
+
+
+def _place(text: str) -> str | None:
+    try:
+        WorkPlaceId.parse(text)
+    except BadPlace as error:
+        return str(error)
+    return None
+
+
+# What the engines take: host[:port]/path:tag@digest, the path in small letters (the distribution spec's grammar).
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_REGISTRY = rf"(?:localhost|{_HOST}(?:\.{_HOST})+|{_HOST}(?=:)|\[[0-9a-fA-F:]+\])(?::\d{{1,5}})?"
+_IMAGE = re.compile(
+    rf"(?:{_REGISTRY}/)?{_PART}(?:/{_PART})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:@[A-Za-z0-9+._-]+:[0-9a-fA-F]{{32,}})?"
+)
+
+
+def _image(text: str) -> str | None:
+    if len(text) <= 512 and _IMAGE.fullmatch(text):
+        return None
+    return f"“{text}” is not the name of an image. One looks like docker.io/library/node:24-bookworm."
+
+
+def _web(text: str) -> str | None:
+    if not text:
+        return None
+    # What was typed is not repeated where it may hold a password.
+    try:
+        parts = urlsplit(text)
+        host, port, person = parts.hostname, parts.port, parts.username
+    except ValueError:
+        host, port, person, parts = None, None, None, urlsplit("")
+    if person is not None or "@" in parts.netloc:
+        return "A model's address may not hold a name or a password. Give the address alone, and the key in Settings."
+    if parts.scheme not in ("http", "https") or not host or port == 0 or re.search(r"[\s\x00-\x1f]", text):
+        return "A model's address begins with http:// or https:// and a host, as http://localhost:11434/v1 does."
+    if parts.query or parts.fragment:
+        return "A model's address has nothing after a “?” or a “#”. Give the part before it."
+    return None
+
+
+def _name(text: str) -> str | None:
+    if re.fullmatch(r"[a-z0-9][a-z0-9._:-]{0,63}", text):
+        return None
+    return f"“{text}” is not the name of an engine. Use commands, or one that Settings lists."
+
+
+def _line(text: str) -> str | None:
+    return "It takes one line of at most 500 characters." if len(text) > 500 or not text.isprintable() else None
+
+
+def _percent(text: str) -> str | None:
+    return None if 80 <= int(text) <= 200 else f"“{text}” is not between 80 and 200."
+
+
+_ALL = (
+    Preference("place", "computer", "Where new chats run their commands.", _place),
+    Preference("mode", "ask", "How much goes ahead without asking, in new chats.", _anything, choices=OFFERED),
+    Preference("engine", "commands", "What answers new chats.", _name),
+    Preference("container.image", DEFAULT_IMAGE, "The image that a container's boxes are made from.", _image),
+    Preference("model.base_url", "", "The address of the model's API (OpenAI-compatible), up to and with /v1.", _web),
+    Preference("model.name", "", "The model that answers, by the name its API gives it.", _line),
+    Preference("theme", "system", "Light or dark, or as the system is.", _anything, ("system", "light", "dark")),
+    Preference("motion", "system", "Whether things move, or as the system says.", _anything, ("system", "on", "off")),
+    Preference("text.size", 100, "How large the text is, in percent (80 to 200).", _percent),
+    Preference("folder.last", "", "The folder that was chosen last.", _anything, internal=True),
+    Preference("window.geometry", "", "Where the window was.", _line, internal=True),
+)
+TABLE: Final[dict[str, Preference]] = {one.name: one for one in _ALL}
+
+
+def preference(name: str) -> Preference:
+    """The preference of that name. Raises BadPreference, which lists the names."""
+    if (known := TABLE.get(name)) is not None:
+        return known
+    offered = ", ".join(one.name for one in _ALL if not one.internal)
+    raise BadPreference(f"“{name}” is not a preference. The names are: {offered}.")
+
+
+def default_of(name: str) -> Value:
+    return preference(name).default
