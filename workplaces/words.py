@@ -23,6 +23,7 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "later": "{name} is not part of this version of Conch yet.",
     # What a row and the model read
     "ran.on": "Ran on {where}",
+    "ran.in.container": "Ran in a container",
     "model.did-not-run": (
         "The command did not run, here or anywhere else. Tell the person what happened and the next step. "
         "Do not try to run it another way or in another place."
