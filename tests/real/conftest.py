@@ -1,0 +1,92 @@
+"""Real engines for the tests. Each fixture ends its test when the engine cannot run here: see ``engines/needs.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real.engines import display as displays
+from tests.real.engines import dockerd as dockers
+from tests.real.engines import images, person
+from tests.real.engines.dockerd import Dockerd
+from tests.real.engines.needs import need as _need
+from tests.real.engines.needs import program
+
+_DOCKER_FIXTURES = {"dockerd", "fresh_dockerd"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder is real."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.real)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Makes the images before the first test's clock starts: it takes a minute or two, once."""
+    import os
+
+    wanted = any(_DOCKER_FIXTURES & set(getattr(item, "fixturenames", ())) for item in session.items)
+    if not wanted or session.config.option.collectonly or images.ready() or os.geteuid() != 0:
+        return
+    if all(program(name) for name in dockers.PROGRAMS):
+        print("\nMaking the test images (once, a minute or two)…", flush=True)
+        images.storage()
+
+
+@pytest.fixture(scope="session")
+def need() -> Callable[..., None]:
+    """``need("bwrap")``: ends the test when a program is not here. ``root=True``: or when this is not root."""
+    return _need
+
+
+@pytest.fixture(scope="session")
+def ordinary_user() -> Iterator[person.Person]:
+    """An ordinary user with a HOME of their own; the Docker of ``dockerd`` answers them."""
+    _need("useradd", "setpriv", "unshare", root=True)
+    with person.made() as somebody:
+        yield somebody
+
+
+@pytest.fixture(scope="session")
+def dockerd(ordinary_user: person.Person) -> Iterator[Dockerd]:
+    """A real Docker of this run's own. Boxes of one test are gone before the next one that uses ``docker_host``."""
+    _need(*dockers.PROGRAMS, root=True)
+    with dockers.shared(group=str(ordinary_user.gid)) as engine:
+        yield engine
+
+
+@pytest.fixture
+def docker_host(dockerd: Dockerd, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dockerd]:
+    """``dockerd``, as the one that DOCKER_HOST names for this test; running again and empty of boxes afterwards."""
+    monkeypatch.setenv("DOCKER_HOST", dockerd.host)
+    monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
+    monkeypatch.setenv("DOCKER_CONFIG", str(dockerd.home))
+    yield dockerd
+    if not dockerd.running:
+        dockerd.start()
+    dockerd.clear()
+    if not dockerd.has(dockerd.image):
+        dockerd.pull(dockerd.image)
+
+
+@pytest.fixture
+def fresh_dockerd(tmp_path: Path, ordinary_user: person.Person, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dockerd]:
+    """A Docker that never held an image, as the one that DOCKER_HOST names."""
+    _need(*dockers.PROGRAMS, root=True)
+    with dockers.fresh(tmp_path, group=str(ordinary_user.gid)) as engine:
+        monkeypatch.setenv("DOCKER_HOST", engine.host)
+        monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
+        monkeypatch.setenv("DOCKER_CONFIG", str(engine.home))
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def xvfb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[displays.Display]:
+    """A display with a mouse and a keyboard (xdotool)."""
+    _need("Xvfb", "xdotool", "xwd")
+    with displays.display(tmp_path_factory.mktemp("xvfb")) as shown:
+        yield shown
