@@ -1,0 +1,1 @@
+"""Doubles made from the real contract, for what cannot be run here."""
