@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import sys
 import threading
 from pathlib import Path
 from types import TracebackType
 
+from app.files import owner_only
 from app.keys.secret import known_secrets
 
 LARGEST = 1024 * 1024
@@ -50,7 +50,7 @@ def start_log(folder: Path) -> Path:
 
     class Quiet(RotatingFileHandler):
         def _open(self):  # type: ignore[no-untyped-def]  # typeshed gives it a type of its own that cannot be named
-            return open(self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=_owner_only)
+            return open(self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=owner_only)
 
         def handleError(self, record: logging.LogRecord) -> None:
             # A full disk must not print a traceback on the person's screen, nor stop what they are doing.
@@ -73,7 +73,3 @@ def start_log(folder: Path) -> Path:
 def _unexpected(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
     if error is not None and not issubclass(kind, KeyboardInterrupt):
         logging.getLogger("app").critical("unexpected", exc_info=(kind, error, trace))
-
-
-def _owner_only(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

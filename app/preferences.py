@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import secrets
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from app import files
 from app.locks import FileLock
 from app.preferred import TABLE, BadPreference, Preference, Value, default_of, preference
 
@@ -201,8 +201,8 @@ class Preferences:
         aside = self.path.with_name(f"{self.path.name}.kept-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}")
         try:
             # The copy first: whatever happens next, what was there is still somewhere.
-            _write_new(aside, data)
-            self._replace(good)
+            files.write_new(aside, data)
+            files.replace(self.path, _packed(good))
         except OSError as error:
             log.warning("damaged preferences were not kept aside", exc_info=error)
         self.troubles.append(
@@ -214,18 +214,8 @@ class Preferences:
         with FileLock(self.path.with_name(self.path.name + ".lock")):
             raw, _ = self._read()
             _put(raw, name, value)
-            self._replace(raw)
+            files.replace(self.path, _packed(raw))
             return raw, _stamp(self.path)
-
-    def _replace(self, raw: dict[str, Any]) -> None:
-        # Through a link, so that settings kept elsewhere stay there.
-        target = self.path.resolve()
-        beside = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-        try:
-            _write_new(beside, _packed(raw))
-            os.replace(beside, target)  # noqa: PTH105 - the one call that says atomic on every system
-        finally:
-            beside.unlink(missing_ok=True)
 
 
 def _put(raw: dict[str, Any], name: str, value: object) -> None:
@@ -246,14 +236,6 @@ def _stamp(path: Path) -> Stamp | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(number, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(number)
 
 
 def _good_lines(data: bytes) -> dict[str, Any]:

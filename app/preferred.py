@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
 from app.guard.modes import OFFERED
 from workplaces.place import BadPlace, WorkPlaceId
@@ -94,18 +93,12 @@ def _image(text: str) -> str | None:
 def _web(text: str) -> str | None:
     if not text:
         return None
-    # What was typed is not repeated where it may hold a password.
+    from app.engines.address import BadAddress, endpoint
+
     try:
-        parts = urlsplit(text)
-        host, port, person = parts.hostname, parts.port, parts.username
-    except ValueError:
-        host, port, person, parts = None, None, None, urlsplit("")
-    if person is not None or "@" in parts.netloc:
-        return "A model's address may not hold a name or a password. Give the address alone, and the key in Settings."
-    if parts.scheme not in ("http", "https") or not host or port == 0 or re.search(r"[\s\x00-\x1f]", text):
-        return "A model's address begins with http:// or https:// and a host, as http://localhost:11434/v1 does."
-    if parts.query or parts.fragment:
-        return "A model's address has nothing after a “?” or a “#”. Give the part before it."
+        endpoint(text)
+    except BadAddress as error:
+        return str(error)
     return None
 
 
