@@ -38,4 +38,84 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "folder.system": "{folder} belongs to the system. Commands get a folder of yours.",
     "folder.protected": "{folder} is in {place}, which is protected: nothing may touch it, wherever it runs.",
     "folder.next": "Choose another folder",
+    # The engine that makes containers
+    "engine.none": "There is no container engine on this computer. A container needs Docker.",
+    "engine.podman": "Podman is here, but this version of Conch makes containers with Docker only.",
+    "engine.down": "{engine} is not running.",
+    "engine.gone": "Nothing is there.",
+    "engine.denied": "Docker is running, but you may not use it ({address}).",
+    "engine.silent": "{engine} does not answer ({address}).",
+    "engine.broken": "What answers at {address} does not speak as Docker does.",
+    "engine.old": "This Docker is too old for Conch. It needs version 19.03 or newer.",
+    "engine.windows": "This Docker makes Windows containers. Conch needs Linux containers.",
+    "engine.rootless": "This Docker runs without root, which this version of Conch cannot use yet.",
+    "engine.userns": "This Docker gives a container's files to other users (userns-remap), so Conch does not use it.",
+    "engine.elsewhere": "It is on another computer, where your folder is not.",
+    "engine.named": "Conch was told to use Docker at {address} by {source}, and cannot. {reason}",
+    "engine.source.context": "the docker context “{name}”",
+    "engine.context-gone": "The docker context “{name}” is chosen, but it does not exist.",
+    "engine.context-bad": "The docker context “{name}” is chosen, but its settings cannot be read.",
+    "engine.address": "“{address}”, from {source}, is not an address that Conch can use for Docker.",
+    "engine.next.install": "Install Docker",
+    "engine.next.start": "Start {engine}",
+    "engine.next.restart": "Restart Docker",
+    "engine.next.update": "Update Docker",
+    "engine.next.group": "Join the docker group, then log out and in again",
+    "engine.next.linux": "Switch Docker to Linux containers",
+    "engine.next.other": "Use a Docker that runs as a system service",
+    "engine.next.context": "Correct or unset DOCKER_HOST, DOCKER_CONTEXT or the docker context",
+    # The image a container is made from
+    "image.pulling": "Getting {image}",
+    "image.missing": "The image {image} does not exist.",
+    "image.offline": "The image {image} is not on this computer, and {registry} could not be reached to get it.",
+    "image.space": "There is no room on the disk for the image {image}.",
+    "image.login": "{registry} gives the image {image} only to people who are logged in, or it does not exist.",
+    "image.name": "“{image}” is not an image's name.",
+    "image.arch": "The image {image} is not made for this kind of processor.",
+    "image.many": "{registry} says that you have asked for too many images. Wait a while.",
+    "image.failed": "The image {image} could not be got. {reason}",
+    "image.no-shell": "The image {image} has no /bin/sh and the small tools beside it, which commands need.",
+    "image.next.name": "Choose another image in Settings",
+    "image.next.online": "Go online and try again",
+    "image.next.space": "Make room",
+    "image.next.login": "Log in, then try again",
+    "image.next.wait": "Try again later",
+    "image.fixed": "Got the container's system ready",
+    "image.fixed.why": "{size}, once",
+    # A container
+    "container.ready": "A fresh, locked-down box for each command, by {engine}.",
+    "container.ready.pull": (
+        "A fresh, locked-down box for each command, by {engine}. The first command gets its image, once."
+    ),
+    "container.about": (
+        "Each command runs in a fresh container made from {image}, with the work folder at the same path ({folder}). "
+        "Nothing else of this computer is there, and nothing outside the work folder is kept between commands. "
+        "There is no network, and .git is read-only, unless the command is allowed to leave the box. "
+        "At most 4 GB of memory, 2 processors and 512 processes. /tmp is empty each time."
+    ),
+    "container.elsewhere": (
+        "{engine} does not see the folder {folder} of this computer, so a container would work on another one."
+    ),
+    "container.elsewhere.next": "Share the folder with {engine}, or choose another folder",
+    "container.changed": "The folder's .git changed while its container was made, so nothing ran.",
+    "container.git-link": "The folder's .git is a link, so a container could not keep it read-only.",
+    "container.git-link.next": "Let the command leave the box, or choose another folder",
+    "container.git-file": (
+        "The folder's .git is a file (a worktree or a submodule): git inside a container does not work there yet."
+    ),
+    "container.folder-tmp": "{folder} is where a container keeps its own files. Choose another folder.",
+    "container.refused": "{engine} would not make the container. {reason}",
+    "container.space": "{engine} has no room on its disk for a container.",
+    "container.too-long": "The command is too long to be given to a container. Put it into a file in the work folder.",
+    "container.not-text": "The command holds what is not text, so it cannot be given to a container.",
+    "container.empty": "There is no command to run.",
+    "container.lost": "{engine} stopped answering while the command ran. Whether it still runs is not known.",
+    "container.unsure": "{engine} did not say that the command's container is gone. It may still run.",
+    "container.oom": "The container ran out of its {memory} of memory, and the system ended what ran.",
+    "container.not-found": "{program} is not in the image {image}.",
+    "container.not-executable": "{program} is there but cannot be run.",
+    "container.fixed": "Removed containers left behind",
+    "container.fixed.why": "{count} from a Conch that ended suddenly",
+    # What a command printed
+    "output.left-out": "… {size} not shown …",
 }
