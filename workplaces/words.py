@@ -110,6 +110,8 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "container.not-text": "The command holds what is not text, so it cannot be given to a container.",
     "container.empty": "There is no command to run.",
     "container.lost": "{engine} stopped answering while the command ran. Whether it still runs is not known.",
+    "container.cut": "The connection to {engine} broke, so part of the output is missing.",
+    "container.ended": "{engine} stopped answering while the command ran, so its container was removed.",
     "container.unsure": "{engine} did not say that the command's container is gone. It may still run.",
     "container.oom": "The container ran out of its {memory} of memory, and the system ended what ran.",
     "container.not-found": "{program} is not in the image {image}.",

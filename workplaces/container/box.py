@@ -1,0 +1,191 @@
+"""The box: the one function that makes the seal's flags, and the first lines that run inside before the command.
+
+Nothing here touches the disk or the engine: what is asked goes in, what the engine is told comes out. So a test can
+read every flag, and a box made ahead of its command is sealed by the same lines.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workplaces.container.engine import EngineFacts
+from workplaces.folder import WorkFolder
+
+HOME = "/tmp/home"  # noqa: S108 - the box's own /tmp, not this computer's
+WORK_LABEL, CHAT_LABEL, HOME_LABEL, OWNER_LABEL = "conch.work", "conch.chat", "conch.home", "conch.owner"
+TMP_BYTES = 2 << 30
+MEMORY = 4 << 30
+PIDS = 512
+CPUS = 2
+OPEN_FILES = 16_384
+LONGEST_ARGUMENT = 128 * 1024 - 1  # MAX_ARG_STRLEN: what the kernel takes as one argument, its end included
+LONGEST_COMMAND = 1 << 20  # all arguments; the kernel takes two megabytes, the environment included
+
+# What runs first in the box. $1 and $2 are patterns for the work folder and its .git as they are here; what follows is
+# the command. It makes HOME, says on one line which folder and which .git it sees and whether the program is there, and
+# only goes on when they are the same. That line is always the first of the output: the command does not run before it,
+# so no command can write it. `exec` leaves nothing of this behind. `set --` keeps the environment untouched.
+FIRST_LINES = f"""\
+mkdir -m 700 {HOME} 2>/dev/null
+set -- "$(stat -c %d:%i:%Y . 2>/dev/null)" "$(stat -c %d:%i .git 2>/dev/null)" "$@"
+if command -v -- "$5" >/dev/null 2>&1; then echo "$1 $2 there"; else echo "$1 $2 missing"; fi
+case "$1" in $3) case "$2" in $4) shift 4; exec "$@";; esac;; esac
+exit 125"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxAsk:
+    """What a box is wanted for. ``user`` is ``uid:gid``, empty for the image's own user (Windows has no uid).
+
+    ``volumes`` are the image's own. ``empty`` is a file of Conch's own with nothing in it. ``installation`` and ``owner`` say whose box it is, so that
+    one left behind can be told from another Conch's.
+    """
+
+    image: str
+    command: str | tuple[str, ...]
+    folder: WorkFolder
+    open: bool
+    user: str
+    empty: Path
+    volumes: tuple[str, ...] = ()
+    chat: str = ""
+    installation: str = ""
+    owner: str = ""
+
+
+def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
+    """What the engine is told to make: the body of ``POST /containers/create``. Each flag and why it is there:
+
+    * ``CapDrop ALL``: no capability at all, so root inside is nobody special (no mount, no chown, no raw sockets).
+    * ``no-new-privileges``: a setuid program in the image gives nothing back. The engine's seccomp and AppArmor
+      defaults stay: ``SecurityOpt`` names nothing else.
+    * ``ReadonlyRootfs``: what is not the work folder or /tmp cannot be changed, and nothing is kept.
+    * ``Tmpfs /tmp``: 2 GB, in memory, so private to the box and gone with it; ``exec`` because compilers and test
+      runners start what they made there; ``nosuid,nodev``.
+    * ``PidsLimit``, ``Memory`` with ``MemorySwap`` equal (so no swap on top), ``NanoCpus``: a fork bomb or a leak ends
+      the box and not the computer. More CPUs than the engine has would be an error.
+    * ``Ulimits``: no core dumps (they would land in the work folder); open files enough for any build, and not the
+      engine's own limit, which may be without end and makes programs that close every number slow.
+    * ``Init``: something reaps orphans, passes signals on, and reports 128+n for a signal.
+    * ``User``: files made belong to the person. ``Env``: HOME and LANG only; nothing of this computer's environment
+      goes in (the SDK's own way of making a container would add the proxy settings, so it is not used).
+    * ``Mounts``: structured, never the colon form, so any folder name works. The work folder at its own path,
+      ``rprivate`` so that nothing mounted inside shows here or the other way round. Sealed: ``.git`` read-only on top,
+      a mount of its own, so that it can be neither written, moved nor hooked. A protected place inside is covered: an
+      empty read-only tmpfs over a folder, an empty read-only file over a file; the folders on the way to it are mounts
+      too, since a mount cannot be renamed.
+      A volume of the image's own would be a disk that a command can fill and that stays: an empty tmpfs stands there.
+    * ``NetworkMode``: ``none`` when sealed, the engine's default when open.
+    * ``IpcMode private``, and every other namespace the engine's default, which is the box's own.
+    * ``LogConfig none``: output comes over the attached connection; the engine keeps no copy of it on its disk.
+    * ``Entrypoint``: ours, so that an image's own does not stand between; no health check; ``SIGKILL`` as the stop
+      signal, since nothing is to be saved; no terminal, and stdin at its end.
+    * ``AutoRemove`` off: it is removed explicitly, after its code and its OOM state were read.
+    """
+    host: dict[str, Any] = {
+        "AutoRemove": False,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges"],
+        "ReadonlyRootfs": True,
+        "Init": True,
+        "IpcMode": "private",
+        "LogConfig": {"Type": "none", "Config": {}},
+        "NetworkMode": "default" if ask.open else "none",
+        "Tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,size={TMP_BYTES},mode=1777"},  # noqa: S108
+        "Ulimits": [
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "nofile", "Soft": OPEN_FILES, "Hard": OPEN_FILES},
+        ],
+        "Mounts": [*_volumes(ask), *mounts(ask.folder, open=ask.open, empty=ask.empty)],
+    }
+    if "memory" in facts.limits:
+        host["Memory"] = MEMORY
+    if "swap" in facts.limits:
+        host["MemorySwap"] = MEMORY
+    if "pids" in facts.limits:
+        host["PidsLimit"] = PIDS
+    if "cpus" in facts.limits:
+        host["NanoCpus"] = min(CPUS, facts.cpus) * 1_000_000_000
+    return {
+        "Image": ask.image,
+        "Entrypoint": ["/bin/sh"],
+        "Cmd": ["-c", FIRST_LINES, "sh", *patterns(ask.folder, facts), *words_of(ask.command)],
+        "User": ask.user,
+        "Env": [f"HOME={HOME}", "LANG=C.UTF-8"],
+        "WorkingDir": str(ask.folder.path),
+        "Labels": {
+            WORK_LABEL: "1",
+            CHAT_LABEL: ask.chat,
+            HOME_LABEL: ask.installation,
+            OWNER_LABEL: ask.owner,
+        },
+        "AttachStdin": False,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "OpenStdin": False,
+        "Tty": False,
+        "StopSignal": "SIGKILL",
+        "Healthcheck": {"Test": ["NONE"]},
+        "HostConfig": host,
+    }
+
+
+def words_of(command: str | tuple[str, ...]) -> tuple[str, ...]:
+    """A shell line as what runs it; a program and its arguments as they are."""
+    return ("/bin/sh", "-c", command) if isinstance(command, str) else command
+
+
+def patterns(folder: WorkFolder, facts: EngineFacts) -> tuple[str, str]:
+    """What the box must see as its work folder and as its ``.git``: device, inode and the time of the last change.
+
+    On this kernel the first two prove that it is this very folder. Through a virtual machine they are others, and the
+    time (whole seconds) has to do.
+    """
+    if not facts.native:
+        return f"*:*:{folder.modified}", "*"
+    git = "{}:{}".format(*folder.git_identity) if folder.git_identity else ""
+    return f"{folder.device}:{folder.inode}:*", git
+
+
+def mounts(folder: WorkFolder, *, open: bool, empty: Path) -> list[dict[str, Any]]:
+    """The work folder and what lies over it, shallow ones first."""
+    covers: Sequence[Path] = [cover.inside for cover in folder.covers]
+    git = Path(".git")
+    over = [_bind(folder, pin) for pin in folder.pins if pin != git or open]
+    if not open and folder.git in ("folder", "file") and git not in covers:
+        over.append(_bind(folder, git, read_only=True))
+    for cover in folder.covers:
+        target = str(folder.path / cover.inside)
+        if cover.kind == "folder":
+            over.append(_tmpfs(target, size=4096, mode=0o555, read_only=True))
+        else:
+            over.append(_mount(str(empty), target, read_only=True))
+    return [_bind(folder, Path()), *sorted(over, key=lambda mount: mount["Target"].count("/"))]
+
+
+def _bind(folder: WorkFolder, inside: Path, *, read_only: bool = False) -> dict[str, Any]:
+    return _mount(str(folder.real / inside), str(folder.path / inside), read_only=read_only)
+
+
+def _mount(source: str, target: str, *, read_only: bool) -> dict[str, Any]:
+    return {
+        "Type": "bind",
+        "Source": source,
+        "Target": target,
+        "ReadOnly": read_only,
+        "BindOptions": {"Propagation": "rprivate"},
+    }
+
+
+def _volumes(ask: BoxAsk) -> list[dict[str, Any]]:
+    own = {"/tmp", str(ask.folder.path)}  # noqa: S108
+    return [_tmpfs(path, size=TMP_BYTES, mode=0o1777) for path in ask.volumes if os.path.normpath(path) not in own]
+
+
+def _tmpfs(target: str, *, size: int, mode: int, read_only: bool = False) -> dict[str, Any]:
+    options = {"SizeBytes": size, "Mode": mode}
+    return {"Type": "tmpfs", "Target": target, "ReadOnly": read_only, "TmpfsOptions": options}

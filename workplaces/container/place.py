@@ -1,0 +1,207 @@
+"""A container as a place: one fresh box for each command, and nowhere else if that box cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, patterns, seal, words_of
+from workplaces.container.engine import Engine, Engines
+from workplaces.container.image import Image, Images
+from workplaces.container.proof import size
+from workplaces.container.run import HUNG_LIMIT, NotNow, Run
+from workplaces.container.sweep import House, Leftovers, owner, sweep
+from workplaces.container.threads import in_thread
+from workplaces.folder import WorkFolder, check_folder, shown
+from workplaces.place import (
+    CONTAINER,
+    NextStep,
+    PlaceStatus,
+    PlaceUnavailable,
+    RunRequest,
+    RunResult,
+    Stopped,
+    WorkPlaceId,
+)
+from workplaces.words import PLACE_WORDS
+
+_TRIES = 3
+
+
+class Container:
+    """The container on this computer's engine.
+
+    ``home`` is the folder in Conch's home that is its own; ``image`` and ``protected`` are asked for every command.
+    ``on_fixed`` is called on the loop with (what was done, why). ``env`` and ``person`` (the home folder) are this
+    process's unless given.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        image: Callable[[], str],
+        protected: Callable[[], tuple[Path, ...]] = tuple,
+        on_fixed: Callable[[str, str], None] | None = None,
+        env: Mapping[str, str] | None = None,
+        person: Path | None = None,
+    ) -> None:
+        self._house = House(home)
+        self._image = image
+        self._protected = protected
+        self._on_fixed = on_fixed or (lambda what, why: None)
+        self._person = person
+        self._engines = Engines(env=env, home=person)
+        self._images = Images(self._got)
+        self._leftovers = Leftovers()
+
+    @property
+    def id(self) -> WorkPlaceId:
+        return CONTAINER
+
+    @property
+    def seals(self) -> bool:
+        return True
+
+    @property
+    def where(self) -> str:
+        return PLACE_WORDS["container.where"]
+
+    def about(self, folder: Path) -> str:
+        return PLACE_WORDS["container.about"].format(image=self._image(), folder=shown(folder))
+
+    async def standing(self, *, look: bool = False) -> PlaceStatus:
+        """How the container stands: which engine, and whether its image is here. Never raises PlaceUnavailable."""
+        name = PLACE_WORDS["container.name"]
+        try:
+            engine = await self._engines.find(look=look)
+            there = await self._images.there(engine, self._image())
+        except PlaceUnavailable as error:
+            return PlaceStatus(
+                id=CONTAINER,
+                name=name,
+                line=error.words,
+                standing="needs" if error.need else "down",
+                seals=True,
+                next_step=error.next_step,
+                need=error.need,
+                details={"log": error.details},
+            )
+        return PlaceStatus(
+            id=CONTAINER,
+            name=name,
+            line=PLACE_WORDS["container.ready" if there else "container.ready.pull"].format(engine=engine.name),
+            standing="ready",
+            seals=True,
+            details={
+                "engine": engine.name,
+                "endpoint": engine.endpoint.address,
+                "found": engine.endpoint.source,
+                "image": self._image(),
+                "image here": "yes" if there else "no",
+            },
+        )
+
+    async def sweep(self) -> int:
+        """Removes boxes that an ended Conch of this installation left behind. Gives how many; never raises."""
+        try:
+            engine = await self._engines.find()
+            count = await in_thread(lambda: sweep(engine, self._house.installation()), "conch-sweep")
+        except Exception:  # noqa: BLE001 - no engine, or one that answers with anything: there is nothing to sweep
+            return 0
+        if count:
+            self._on_fixed(PLACE_WORDS["container.fixed"], PLACE_WORDS["container.fixed.why"].format(count=count))
+        return count
+
+    async def close(self) -> None:
+        """Gives boxes whose engine did not answer one more moment; what is left goes at the next start."""
+        await in_thread(lambda: self._leftovers.wait(HUNG_LIMIT), "conch-leftovers")
+        self._engines.close()
+
+    async def run(self, request: RunRequest) -> RunResult:
+        """Runs one command in a fresh box. See ``WorkPlace.run``."""
+        began = time.monotonic()
+        try:
+            for attempt in range(1, _TRIES + 1):
+                result = await self._attempt(request, last=attempt == _TRIES)
+                if result is not None:
+                    return result
+        except Stopped:
+            raise
+        except asyncio.CancelledError:
+            raise Stopped(seconds=time.monotonic() - began) from None
+        raise AssertionError("the last attempt gives a result or raises")
+
+    async def _attempt(self, request: RunRequest, *, last: bool) -> RunResult | None:
+        """One box. None when nothing ran because what was known of the folder, engine or image is no longer so."""
+        _check_command(request.command)
+        protected = (*request.protected, *self._protected(), self._house.folder)
+        folder = await in_thread(lambda: check_folder(request.folder, protected, self._person), "conch-folder")
+        _check_for_box(folder, open=request.open)
+        engine = await self._engines.find()
+        image = await self._images.ensure(engine, self._image(), request.on_progress)
+        body, expected = await in_thread(lambda: self._body(request, folder, engine, image), "conch-body")
+        run = Run(engine, image, folder, request, body, expected)
+        try:
+            return await run.result(lambda name: self._leftovers.add(engine, name))
+        except NotNow as changed:
+            if changed.engine:
+                self._engines.forget(engine)
+            if changed.image:
+                self._images.forget(engine, image)
+            if last:
+                raise changed.words from None
+            return None
+
+    def _body(
+        self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image
+    ) -> tuple[dict[str, Any], tuple[str, str]]:
+        ask = BoxAsk(
+            image=str(image.reference),
+            command=request.command,
+            folder=folder,
+            open=request.open,
+            user=_person(),
+            empty=self._house.empty(),
+            volumes=image.volumes,
+            chat=request.chat,
+            installation=self._house.installation(),
+            owner=owner(),
+        )
+        return seal(ask, engine.facts), patterns(folder, engine.facts)
+
+    def _got(self, image: Image) -> None:
+        self._on_fixed(PLACE_WORDS["image.fixed"], PLACE_WORDS["image.fixed.why"].format(size=size(image.size)))
+
+
+def _check_command(command: str | tuple[str, ...]) -> None:
+    """Refuses, with words, what no box can be given: nothing, what is not text, and more than the kernel takes."""
+    words = words_of(command)
+    if not words or not words[0]:
+        raise PlaceUnavailable(PLACE_WORDS["container.empty"])
+    try:
+        lengths = [len(word.encode("utf-8")) for word in words]
+    except UnicodeEncodeError:
+        raise PlaceUnavailable(PLACE_WORDS["container.not-text"]) from None
+    if any("\0" in word for word in words):
+        raise PlaceUnavailable(PLACE_WORDS["container.not-text"])
+    if max(lengths) > LONGEST_ARGUMENT or sum(lengths) > LONGEST_COMMAND:
+        raise PlaceUnavailable(PLACE_WORDS["container.too-long"])
+
+
+def _check_for_box(folder: WorkFolder, *, open: bool) -> None:
+    own = Path(HOME)
+    if folder.path == own or own in folder.path.parents:
+        raise PlaceUnavailable(PLACE_WORDS["container.folder-tmp"].format(folder=shown(folder.path)))
+    if folder.git == "link" and not open:
+        step = NextStep(PLACE_WORDS["container.git-link.next"])
+        raise PlaceUnavailable(PLACE_WORDS["container.git-link"], next_step=step)
+
+
+def _person() -> str:
+    """The person as the box knows them. Windows has no such numbers: the image's own user it is there."""
+    return f"{os.getuid()}:{os.getgid()}" if hasattr(os, "getuid") else ""

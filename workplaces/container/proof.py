@@ -1,0 +1,94 @@
+"""What exactly ran a command, as the engine says when its box has ended, and the note for the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workplaces.container.box import MEMORY, OPEN_FILES, words_of
+from workplaces.container.engine import Engine
+from workplaces.container.image import Image
+from workplaces.container.life import Ended
+from workplaces.folder import WorkFolder
+from workplaces.place import CONTAINER, Proof, RunRequest
+from workplaces.words import PLACE_WORDS
+
+_UNITS = ("bytes", "KB", "MB", "GB", "TB")
+
+
+def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: Ended | None, *, open: bool) -> Proof:
+    """The proof. What the engine says of the box is read back; where it no longer said anything, that is said."""
+    seen: Mapping[str, Any] = ended.seen if ended else {}
+    details = {
+        "engine": engine.name,
+        "endpoint": engine.endpoint.address,
+        "found": engine.endpoint.source,
+        "image": str(image.reference),
+        "image id": str(seen.get("Image") or image.id),
+        "digest": image.digest if seen.get("Image", image.id) == image.id else "",
+    }
+    if ended is not None and ended.line is not None:
+        details["folder proven by"] = "device and inode" if engine.facts.native else "time of its last change"
+    if not seen:
+        return Proof(
+            place=str(CONTAINER),
+            target=box,
+            folder=str(folder.path),
+            network=open,
+            sealed=not open,
+            details={**details, "read back": "no"},
+        )
+    networks = sorted((seen.get("NetworkSettings") or {}).get("Networks") or {})
+    host, config = seen.get("HostConfig") or {}, seen.get("Config") or {}
+    mounts = {str(mount.get("Destination")): mount for mount in seen.get("Mounts") or ()}
+    git = mounts.get(str(folder.path / ".git"))
+    git_writable = folder.git != "none" and (git is None or bool(git.get("RW", True)))
+    details |= {
+        "read back": "yes",
+        "network": ", ".join(networks) or str(host.get("NetworkMode")),
+        "user": str(config.get("User") or "the image's own"),
+        "capabilities": "none" if host.get("CapDrop") == ["ALL"] and not host.get("CapAdd") else "some",
+        "new privileges": "no" if "no-new-privileges" in (host.get("SecurityOpt") or ()) else "yes",
+        "seccomp": "the engine's" if engine.facts.seccomp else "none",
+        "root": "read-only" if host.get("ReadonlyRootfs") else "writable",
+        "memory": size(int(host.get("Memory") or 0)) if host.get("Memory") else "no limit",
+        "processes": str(host.get("PidsLimit") or "no limit"),
+        "processors": f"{int(host['NanoCpus']) / 1e9:g}" if host.get("NanoCpus") else "no limit",
+        "open files": str(OPEN_FILES),
+        ".git": "none" if folder.git == "none" else "writable" if git_writable else "read-only",
+        "covered": str(len(folder.covers)),
+    }
+    network = bool(set(networks) - {"none"})
+    return Proof(
+        place=str(CONTAINER),
+        target=str(seen.get("Id") or box),
+        folder=str(config.get("WorkingDir") or folder.path),
+        network=network,
+        sealed=not network and not git_writable,
+        details=details,
+    )
+
+
+def note(request: RunRequest, engine: Engine, image: Image, folder: WorkFolder, ended: Ended) -> str:
+    """What the model should know beside the output and the code. Empty when there is nothing to say."""
+    said = []
+    if (ended.seen.get("State") or {}).get("OOMKilled"):
+        said.append(PLACE_WORDS["container.oom"].format(memory=size(MEMORY)))
+    program = words_of(request.command)[0]
+    if ended.line is not None and not ended.line.program and ended.code in (126, 127):
+        key = "container.not-found" if ended.code == 127 else "container.not-executable"
+        said.append(PLACE_WORDS[key].format(program=program, image=image.reference))
+    if ended.lost:
+        key = "container.cut" if ended.code is not None else "container.ended" if ended.sure else "container.lost"
+        said.append(PLACE_WORDS[key].format(engine=engine.name))
+    if folder.git == "file":
+        said.append(PLACE_WORDS["container.git-file"])
+    return " ".join(said)
+
+
+def size(count: int) -> str:
+    """A number of bytes as a person reads it: 1.1 GB, 4 GB."""
+    value, unit = float(count), 0
+    while value >= 1000 and unit < len(_UNITS) - 1:
+        value, unit = value / (1024 if count % 1024 == 0 else 1000), unit + 1
+    return f"{value:.3g} {_UNITS[unit]}" if value < 1000 else f"{value:.0f} {_UNITS[unit]}"
