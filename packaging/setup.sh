@@ -13,7 +13,9 @@ libdbus-1.so.3 libdbus-1-3
 libfontconfig.so.1 libfontconfig1
 libfreetype.so.6 libfreetype6
 libglib-2.0.so.0 libglib2.0-0
+libgthread-2.0.so.0 libglib2.0-0
 libxkbcommon.so.0 libxkbcommon0
+libzstd.so.1 libzstd1
 '
 x11_libraries='
 libX11-xcb.so.1 libx11-xcb1
@@ -27,6 +29,7 @@ libxcb-render.so.0 libxcb-render0
 libxcb-shape.so.0 libxcb-shape0
 libxcb-shm.so.0 libxcb-shm0
 libxcb-sync.so.1 libxcb-sync1
+libxcb-util.so.1 libxcb-util1
 libxcb-xfixes.so.0 libxcb-xfixes0
 libxcb-xkb.so.1 libxcb-xkb1
 libxcb.so.1 libxcb1
