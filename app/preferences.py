@@ -64,13 +64,20 @@ class Preferences:
     def get(self, name: str) -> Value:
         """The value, or its default. Raises BadPreference for a name that is not in the table."""
         known = preference(name)
-        raw = self._loaded().get(name)
-        if raw is None:
-            return known.default
         try:
-            return known.check(raw)
+            return known.check(self._loaded().get(name, known.default))
         except BadPreference:
             return known.default
+
+    def unusable(self, name: str) -> str | None:
+        """What is wrong with what the file holds for it, when ``get`` gives the default because of that."""
+        known = preference(name)
+        if (raw := self._loaded().get(name)) is not None:
+            try:
+                known.check(raw)
+            except BadPreference as error:
+                return str(error)
+        return None
 
     def chosen(self, name: str) -> bool:
         """Whether the person chose it, rather than it being the default."""
@@ -115,21 +122,14 @@ class Preferences:
             except OSError as error:
                 self._raw = {}
                 self._say_unreadable(error)
-            for name, raw in self._raw.items():
-                self._say_unusable(name, raw)
+            for name in TABLE:
+                if (wrong := self.unusable(name)) is not None:
+                    self.troubles.append(f"A setting cannot be used, so its default is. {wrong}")
         return self._raw
 
     def _say_unreadable(self, error: OSError) -> None:
         self.troubles.append(f"Your settings in {self.path} cannot be read, so the defaults are used.")
         log.warning("preferences were not read", exc_info=error)
-
-    def _say_unusable(self, name: str, raw: object) -> None:
-        if (known := TABLE.get(name)) is None:
-            return
-        try:
-            known.check(raw)
-        except BadPreference as error:
-            self.troubles.append(f"A setting cannot be used, so its default is: {error}")
 
     def _values(self) -> dict[str, Value]:
         return {name: self.get(name) for name in TABLE}

@@ -6,17 +6,54 @@ thread for longer than a few hundred microseconds.
 
 from __future__ import annotations
 
-from app.chats.store import ChatStore
-from app.chats.turns import Turns
-from app.engines.catalog import Catalog
+import asyncio
+import logging
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from app.health.fixed import FixedLog
-from app.home import Home
-from app.keys.keychain import Keychain
+from app.home import Home, Presence, protected_places
 from app.preferences import Preferences
-from workplaces.service import WorkPlaces
+from workplaces.service import PlaceSettings, WorkPlaces
+
+if TYPE_CHECKING:
+    from app.chats.store import ChatStore
+    from app.chats.turns import Turns
+    from app.engines.catalog import Catalog, ModelSettings
+    from app.keys.keychain import Keychain
+    from app.keys.secret import Secret
+    from app.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+
+class PlaceServices:
+    """The part that knows no chats: what `conch run` and `conch places` are made of."""
+
+    def __init__(self, home: Home) -> None:
+        """Builds and joins; opens nothing yet."""
+        self.home = home
+        self.preferences = Preferences(home.preferences)
+        self.fixed = FixedLog(home.fixed)
+        self.places = WorkPlaces(
+            home.places,
+            settings=lambda: PlaceSettings(image=self.preferences.get("container.image")),
+            protected=self.protected,
+            on_fixed=self.fixed.note,
+        )
+
+    def protected(self) -> tuple[Path, ...]:
+        return protected_places(self.home)
+
+    async def close(self) -> None:
+        await _each(self.places.close(), self.fixed.close())
 
 
 class Services:
+    """``already_open`` is True after ``start`` when another Conch works on the same home. Both may go on: each ends
+    only the turns that a dead one left, and a setting changed in one is taken in by the other."""
+
     home: Home
     preferences: Preferences
     places: WorkPlaces
@@ -28,12 +65,65 @@ class Services:
 
     def __init__(self, home: Home) -> None:
         """Builds and joins; opens nothing yet."""
-        raise NotImplementedError
+        from app.chats.store import ChatStore
+        from app.chats.turns import Turns
+        from app.engines.catalog import Catalog
+        from app.keys.keychain import Keychain
+        from app.tasks import Tasks
+
+        base = PlaceServices(home)
+        self.home, self.preferences, self.fixed, self.places = home, base.preferences, base.fixed, base.places
+        self.already_open = False
+        self._base = base
+        self._tasks: Tasks = Tasks()
+        self._presence = Presence(home)
+        self.keychain = Keychain()
+        self.store = ChatStore(home.chats, owner=self._presence.id)
+        self.engines = Catalog(self._model, key=self._model_key)
+        self.turns = Turns(self.store, self.places, self.engines, protected=base.protected, output=home.output)
 
     async def start(self) -> None:
-        """Opens the store, marks turns a crash cut off, and starts the places' housekeeping in the background."""
-        raise NotImplementedError
+        """Opens the store, marks turns a crash cut off, and starts the places' housekeeping in the background.
+
+        Raises HomeTrouble or StoreTrouble, with words, when Conch has nowhere to keep things.
+        """
+        from app.chats.cutoff import end_cut_off
+
+        await asyncio.to_thread(self._arrive)
+        await self.store.open()
+        await self.store.end_turns(self._presence.alive, end_cut_off)
+        await self.fixed.open()
+        self._tasks.start(self.places.start(), "the places' housekeeping")
+        self._tasks.start(self._empty_bin(), "emptying the bin")
 
     async def close(self) -> None:
         """Stops every turn (waiting until its command is dead), closes the places and the store."""
-        raise NotImplementedError
+        await _each(self.turns.close(), self._tasks.close(), self._base.close(), self.store.close())
+        await asyncio.to_thread(self._presence.end)
+
+    def _arrive(self) -> None:
+        self.home.prepare()
+        self._presence.begin()
+        self.already_open = bool(self._presence.others())
+
+    async def _empty_bin(self) -> None:
+        await self.store.empty_bin()
+
+    def _model(self) -> ModelSettings:
+        from app.engines.catalog import ModelSettings
+
+        return ModelSettings(base_url=self.preferences.get("model.base_url"), model=self.preferences.get("model.name"))
+
+    async def _model_key(self, base_url: str) -> Secret | None:
+        from app.keys.keychain import model_key
+
+        return await self.keychain.get(model_key(base_url))
+
+
+async def _each(*ends: Awaitable[None]) -> None:
+    """Ends one after the other; one that fails is logged and does not keep the next from ending."""
+    for end in ends:
+        try:
+            await end
+        except Exception as error:
+            log.error("not everything could be closed", exc_info=error)
