@@ -112,14 +112,18 @@ may_install() {
   [ "$(id -u)" = 0 ] && is_debian
 }
 
-# Prints the packages that bring what Qt misses here: the libraries of $1, and a font.
+# Prints the packages that bring what Qt misses here: its libraries, and a font.
 missing_qt() {
   [ "$(uname -s)" = Linux ] || return 0
   known=$({ /sbin/ldconfig -p || ldconfig -p; } 2>/dev/null) || return 0
-  printf '%s\n' "${1-$qt_libraries$x11_libraries}" | while read -r library package; do
-    case $library in '') continue ;; esac
-    case $known in *"	$library "*) ;; *) printf '%s ' "$package" ;; esac
-  done
+  printf '%s\n' "$qt_libraries$x11_libraries" | {
+    listed=' '
+    while read -r library package; do
+      case $known in *"	$library "*) continue ;; esac
+      case $listed in *" $package "*) ;; *) listed="$listed$package " ;; esac
+    done
+    printf '%s' "${listed# }"
+  }
   for font in /usr/share/fonts/*/* /usr/local/share/fonts/* "${HOME:-/nonexistent}"/.local/share/fonts/* \
     "${HOME:-/nonexistent}"/.fonts/*; do
     [ -e "$font" ] && return 0
@@ -184,20 +188,20 @@ set_up() {
     if [ -n "$python_lacks_venv" ]; then
       say "Python $python_lacks_venv is here, but not its part that makes a folder for Conch (venv)."
     else
-      say "Conch needs Python 3.11, 3.12 or 3.13, and found none that works."
+      say "Python 3.11, 3.12 or 3.13 is needed, and none that works was found."
     fi
     # shellcheck disable=SC2086
     say_command $wanted
     exit 69
   fi
   [ -w "$root" ] ||
-    fail 73 "Conch cannot set itself up here: $root is not yours to write in. Use a copy of your own."
+    fail 73 "The set-up cannot go on: $root is not yours to write in. Use a copy of your own."
   case $root in *'
-'*) fail 73 "Conch cannot be set up in a folder with a line break in its name." ;; esac
+'*) fail 73 "The set-up cannot go on in a folder with a line break in its name." ;; esac
 
   # One set-up at a time. The lock is the kernel's, so it is free again whatever becomes of its holder.
   [ ! -e "$root/.venv.lock" ] || [ -w "$root/.venv.lock" ] ||
-    fail 73 "Conch cannot set itself up here: another user has done so before. Use a copy of your own."
+    fail 73 "The set-up cannot go on: another user began it in $root. Use a copy of your own."
   exec 9>"$root/.venv.lock"
   "$python" -I -c '
 import fcntl, sys

@@ -87,7 +87,7 @@ def test_without_a_python_an_ordinary_user_is_told_one_command(tmp_path: Path) -
     done = shell(code, tmp_path)
     assert done.returncode == 69
     assert done.stdout == ""
-    assert "Conch needs Python 3.11, 3.12 or 3.13" in done.stderr
+    assert "Python 3.11, 3.12 or 3.13 is needed" in done.stderr
     assert done.stderr.count("sudo ") == 1
     assert " python3 python3-venv" in done.stderr
     assert not (tmp_path / ".venv").exists()
