@@ -7,6 +7,7 @@ outputs and what the places need lie in it.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 import time
@@ -95,6 +96,9 @@ def protected_places(home: Home) -> tuple[Path, ...]:
     return tuple(dict.fromkeys((home.path, home.path.resolve(), *key_places())))
 
 
+_ID = re.compile(r"[0-9a-f]+-[0-9a-f]{12}")
+
+
 class Presence:
     """This process, seen by the others on the same home for as long as it lives.
 
@@ -118,7 +122,7 @@ class Presence:
         if other == self.id:
             return self._lock.held
         path = self._folder / other
-        if not other or path.parent != self._folder or not path.exists():
+        if not _ID.fullmatch(other) or not path.exists():
             return False
         lock = FileLock(path)
         if not lock.take(wait=False):
@@ -128,4 +132,4 @@ class Presence:
 
     def others(self) -> list[str]:
         """The ids of the other living ones."""
-        return [name for name in sorted(os.listdir(self._folder)) if name != self.id and self.alive(name)]  # noqa: PTH208
+        return [one.name for one in sorted(self._folder.iterdir()) if one.name != self.id and self.alive(one.name)]
