@@ -119,6 +119,7 @@ missing_qt() {
   printf '%s\n' "$qt_libraries$x11_libraries" | {
     listed=' '
     while read -r library package; do
+      [ -n "$library" ] || continue
       case $known in *"	$library "*) continue ;; esac
       case $listed in *" $package "*) ;; *) listed="$listed$package " ;; esac
     done

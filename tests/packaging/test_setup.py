@@ -129,6 +129,14 @@ def test_pictures_in_memory_do_without_x11(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "went on\n")
 
 
+def test_where_nothing_is_missing_nothing_is_asked_for(tmp_path: Path) -> None:
+    fake(tmp_path / ".fonts" / "some.ttf", "")
+    code = "qt_libraries='\nlibc.so.6 libc6\nlibm.so.6 libc6\n'; x11_libraries=''; missing_qt"
+    assert shell(code, tmp_path).stdout == ""
+    code = "qt_libraries='\nliba.so.9 liba9\nlibc.so.6 libc6\nlibb.so.9 liba9\n'; x11_libraries=''; missing_qt"
+    assert shell(code, tmp_path).stdout == "liba9 "
+
+
 def test_the_list_of_libraries_is_what_qt_asks_for(tmp_path: Path) -> None:
     """Every library that the window's parts name and do not bring themselves is in the list, and no other."""
     import PySide6
