@@ -78,12 +78,14 @@ class StepStarted(Event, frozen=True, kw_only=True, tag="step.started"):
 
 
 class StepAsked(Event, frozen=True, kw_only=True, tag="step.asked"):
-    """The guard asks. ``title`` is the question, ``why`` one sentence."""
+    """The guard asks. ``title`` is the question, ``why`` says what it would mean; ``key`` is what "always in this chat"
+    remembers."""
 
     step: str
     title: str
     why: str
     can_always: bool = True
+    key: str = ""
 
 
 class StepAnswered(Event, frozen=True, kw_only=True, tag="step.answered"):

@@ -17,7 +17,7 @@ from workplaces.place import NextStep
 
 
 class EngineTrouble(Exception):
-    """The answer ended early. ``words`` is what happened and the one next step, for the person; ``details`` for the log.
+    """The answer ended early. ``words`` is what happened and the one next step, for the person; ``details`` is logged.
 
     What was said before it is kept. ``failed`` False: the answer stands, and the words only add to it.
     """
