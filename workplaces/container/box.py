@@ -41,8 +41,8 @@ exit 125"""
 class BoxAsk:
     """What a box is wanted for. ``user`` is ``uid:gid``, empty for the image's own user (Windows has no uid).
 
-    ``volumes`` are the image's own. ``empty`` is a file of Conch's own with nothing in it. ``installation`` and ``owner`` say whose box it is, so that
-    one left behind can be told from another Conch's.
+    ``volumes`` are the image's own. ``empty`` is a file of Conch's own with nothing in it. ``installation`` and
+    ``owner`` say whose box it is, so that one left behind can be told from another Conch's.
     """
 
     image: str

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import http.client
+import json
 import os
 import platform
 import shutil
@@ -29,7 +30,10 @@ from workplaces.words import PLACE_WORDS
 TRY_LIMIT = 3.0
 REQUEST_LIMIT = 60.0
 OLDEST_API = (1, 40)  # Docker 19.03
+NEWEST_API = (1, 51)  # Docker 28.3, the newest that this was written for; newer ones speak it too
 NEED = "container"
+_LONGEST_ANSWER = 1 << 20
+_MOST_IDLE = 16  # connections kept for the next request
 
 # Why an engine cannot be used, the most telling first: of several dead ones that one is told.
 Why = Literal[
@@ -148,22 +152,20 @@ def try_engine(endpoint: Endpoint, limit: float = TRY_LIMIT) -> Engine:
         wire.connect(endpoint, limit).close()
     except OSError as error:
         raise Unusable(_why(error), endpoint, str(error)) from None
-    if not _ping(endpoint, limit):
-        raise Unusable("silent", endpoint, "no answer to a ping")
     try:
-        client = _client(endpoint, limit)
-        version: Any = client.version(api_version=False)
-        _check_version(endpoint, version)
-        facts = read_facts(endpoint, version, client.info())
+        version = _version(endpoint, limit)
+        api = _check_version(endpoint, version)
+        client = _client(endpoint, limit, api)
+        facts = read_facts(endpoint, version, client.info(), api)
     except Unusable:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever the SDK makes of a liar: it is not an engine that can be used
+    except Exception as error:  # noqa: BLE001 - whatever a liar's answer leads to: it is not an engine that can be used
         raise Unusable("silent" if _timed_out(error) else "broken", endpoint, str(error)) from None
     client.timeout = int(REQUEST_LIMIT)
     return Engine(endpoint, client, facts)
 
 
-def _client(endpoint: Endpoint, limit: float) -> Any:
+def _client(endpoint: Endpoint, limit: float, api: str) -> Any:
     import docker
     from docker.tls import TLSConfig
 
@@ -173,12 +175,25 @@ def _client(endpoint: Endpoint, limit: float) -> Any:
         pair = (str(folder / "cert.pem"), str(folder / "key.pem")) if (folder / "cert.pem").exists() else None
         ca = str(folder / "ca.pem") if (folder / "ca.pem").exists() else None
         tls = TLSConfig(client_cert=pair, ca_cert=ca, verify=endpoint.tls.verify)
-    client = docker.APIClient(base_url=endpoint.address, version="auto", timeout=int(limit), tls=tls)
+    client = docker.APIClient(base_url=endpoint.address, version=api, timeout=int(limit), tls=tls)
     client.trust_env = False  # no proxy and no .netrc stands between a program and its own engine
+    if endpoint.address.startswith("unix:"):
+        client.mount("http+docker://", _one_pool(endpoint, limit))
     return client
 
 
-def read_facts(endpoint: Endpoint, version: Mapping[str, Any], info: Mapping[str, Any]) -> EngineFacts:
+def _one_pool(endpoint: Endpoint, limit: float) -> Any:
+    """The SDK's own adapter keeps a connection for each address that was ever asked, and so never uses one twice."""
+    from docker.transport import UnixHTTPAdapter
+
+    class OnePool(UnixHTTPAdapter):
+        def get_connection(self, url: str | bytes, proxies: Any = None) -> Any:
+            return super().get_connection("http+docker://localhost", proxies)
+
+    return OnePool(f"http+unix://{endpoint.path}", int(limit), pool_connections=1, max_pool_size=_MOST_IDLE)
+
+
+def read_facts(endpoint: Endpoint, version: Mapping[str, Any], info: Mapping[str, Any], api: str) -> EngineFacts:
     """Reads what an engine said of itself. Raises Unusable for what cannot keep the seal, TypeError for nonsense."""
     options = [str(option) for option in info.get("SecurityOptions") or ()]
     if info.get("OSType", "linux") != "linux":
@@ -193,7 +208,7 @@ def read_facts(endpoint: Endpoint, version: Mapping[str, Any], info: Mapping[str
     return EngineFacts(
         name="Docker",
         version=str(version["Version"]),
-        api=str(version["ApiVersion"]),
+        api=api,
         system=system,
         native=same_kernel and "Docker Desktop" not in system,
         cpus=max(1, int(info["NCPU"])),
@@ -204,13 +219,29 @@ def read_facts(endpoint: Endpoint, version: Mapping[str, Any], info: Mapping[str
     )
 
 
-def _check_version(endpoint: Endpoint, version: Mapping[str, Any]) -> None:
+def _check_version(endpoint: Endpoint, version: Mapping[str, Any]) -> str:
+    """The API version to speak. Raises Unusable for what is no Docker, or too old a one."""
     components = version.get("Components") or ()
     if any("podman" in str(part.get("Name", "")).lower() for part in components):
         raise Unusable("podman", endpoint)
     major, _, minor = str(version["ApiVersion"]).partition(".")
-    if (int(major), int(minor)) < OLDEST_API:
+    newest = (int(major), int(minor))
+    if newest < OLDEST_API:
         raise Unusable("old", endpoint, f"API {version['ApiVersion']}")
+    return "{}.{}".format(*min(newest, NEWEST_API))
+
+
+def _version(endpoint: Endpoint, limit: float) -> dict[str, Any]:
+    """What it says it is, asked without the SDK, whose import would be wasted on a dead engine."""
+    connection = wire.EngineConnection(endpoint, limit)
+    with contextlib.closing(connection):
+        connection.request("GET", "/version")
+        response = connection.getresponse()
+        text = response.read(_LONGEST_ANSWER)
+    answer = json.loads(text)
+    if response.status != 200 or not isinstance(answer, dict):
+        raise wire.BadAnswer(f"{response.status} {text[:200]!r}")
+    return answer
 
 
 def _ping(endpoint: Endpoint, limit: float) -> bool:

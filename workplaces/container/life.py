@@ -19,6 +19,7 @@ from workplaces.place import LONGEST_TIMEOUT
 _LONGEST_LINE = 4096
 _MOST_HELD = 1 << 20
 _LOST_LIMIT = 3.0
+_KILL_LIMIT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +224,12 @@ class Life:
         return False
 
     def _kill(self) -> None:
-        import docker.errors
-
-        with contextlib.suppress(docker.errors.APIError):  # not running any more, or not yet: the other thread sees it
-            self._client.kill(self.box)
+        # On a connection of its own: the SDK's stay open, one for each that was ever used at once. An engine that says
+        # no ("not running" any more, or not yet) is no trouble: the thread that runs the box sees its end or its start.
+        with contextlib.suppress(OSError):  # whoever kills waits for the end, and tells when it does not come
+            wire.post(
+                self._engine.endpoint, f"/v{self._engine.facts.api}/containers/{self.box}/kill?signal=KILL", _KILL_LIMIT
+            )
 
     def _is_halted(self) -> bool:
         return self._halted
@@ -244,8 +247,7 @@ class Life:
 
     def kill(self) -> None:
         """Ends what runs, after ``halt``. Blocks while the engine does it; says nothing when it does not."""
-        with contextlib.suppress(Exception):  # whoever kills waits for the end, and tells when it does not come
-            self._kill()
+        self._kill()
 
     def let_go(self) -> None:
         """Nothing more is given to the output, from this call on. The thread still takes the box away when it can.

@@ -139,7 +139,7 @@ class Container:
     async def _attempt(self, request: RunRequest, *, last: bool) -> RunResult | None:
         """One box. None when nothing ran because what was known of the folder, engine or image is no longer so."""
         _check_command(request.command)
-        protected = (*request.protected, *self._protected(), self._house.folder)
+        protected = tuple(dict.fromkeys((*request.protected, *self._protected(), self._house.folder)))
         folder = await in_thread(lambda: check_folder(request.folder, protected, self._person), "conch-folder")
         _check_for_box(folder, open=request.open)
         engine = await self._engines.find()

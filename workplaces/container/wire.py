@@ -80,6 +80,18 @@ class EngineConnection(http.client.HTTPConnection):
             shut(raw)
 
 
+def post(endpoint: Endpoint, path: str, limit: float) -> int:
+    """One POST on a connection of its own, which is gone afterwards. Gives the status. Raises OSError."""
+    connection = EngineConnection(endpoint, limit)
+    try:
+        connection.request("POST", path)
+        return connection.getresponse().status
+    except http.client.HTTPException as error:
+        raise BadAnswer(repr(error)) from error
+    finally:
+        connection.close()
+
+
 def shut(sock: socket.socket) -> None:
     """Wakes a thread that reads the socket: it sees the end. Closing alone would leave it waiting."""
     try:
