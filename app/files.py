@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 
 
@@ -26,7 +25,7 @@ def replace(path: Path, data: bytes) -> None:
     Through a link, so that a file kept elsewhere stays there.
     """
     target = path.resolve()
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    beside = target.with_name(f".{target.name}.{os.urandom(6).hex()}")
     try:
         write_new(beside, data)
         os.replace(beside, target)  # noqa: PTH105 - the one call that says atomic on every system

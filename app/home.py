@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 import time
 from pathlib import Path
@@ -91,7 +90,7 @@ def _reason(error: OSError) -> str:
 
 def protected_places(home: Home) -> tuple[Path, ...]:
     """What nothing may touch, wherever it runs: Conch's home, and where the person's keys lie."""
-    from workplaces.seal.policy import key_places
+    from workplaces.seal.keys import key_places
 
     return tuple(dict.fromkeys((home.path, home.path.resolve(), *key_places())))
 
@@ -108,7 +107,7 @@ class Presence:
 
     def __init__(self, home: Home) -> None:
         self._folder = home.running
-        self.id = f"{int(time.time()):x}-{secrets.token_hex(6)}"
+        self.id = f"{int(time.time()):x}-{os.urandom(6).hex()}"
         self._lock = FileLock(self._folder / self.id)
 
     def begin(self) -> None:

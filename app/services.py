@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,7 @@ class Services:
 
         await asyncio.to_thread(self._arrive)
         await self.store.open()
-        await self.store.end_turns(self._presence.alive, end_cut_off)
+        await self.store.end_turns(self._presence.alive, partial(end_cut_off, output=self.home.output))
         await self.fixed.open()
         self._tasks.start(self.places.start(), "the places' housekeeping")
         self._tasks.start(self._empty_bin(), "emptying the bin")

@@ -128,12 +128,13 @@ def _write(
         if words := words_of(whole):
             _index(connection, chat, seq, words)
         match whole:
-            case UserMessage() if not title:
-                title = title_of(whole.text)
+            case UserMessage():
+                title = title or title_of(whole.text)
+                _begin_turn(connection, chat, whole.turn, owner)
             case AnswerText():
                 connection.execute("INSERT OR IGNORE INTO unsearched VALUES (?, ?)", (chat, whole.turn))
             case TurnStarted():
-                connection.execute("INSERT OR REPLACE INTO open_turns VALUES (?, ?, ?)", (chat, whole.turn, owner))
+                _begin_turn(connection, chat, whole.turn, owner)
             case TurnFinished():
                 connection.execute("DELETE FROM open_turns WHERE chat = ? AND turn = ?", (chat, whole.turn))
                 _index_answers(connection, chat, whole.turn)
@@ -141,6 +142,11 @@ def _write(
                 title = _change(connection, chat, whole, title)
     connection.execute("UPDATE chats SET title = ?, changed = max(changed, ?) WHERE id = ?", (title, at, chat))
     return written
+
+
+def _begin_turn(connection: sqlite3.Connection, chat: str, turn: str, owner: str) -> None:
+    if turn:
+        connection.execute("INSERT OR REPLACE INTO open_turns VALUES (?, ?, ?)", (chat, turn, owner))
 
 
 def _change(connection: sqlite3.Connection, chat: str, event: ChatChanged, title: str) -> str:

@@ -24,6 +24,7 @@ from app.chats.events import (
 )
 from app.chats.store import Chat, ChatStore
 from app.home import Home, Presence
+from workplaces.output import OutputKeeper
 
 WRITER = """
 import asyncio, sys
@@ -169,3 +170,36 @@ def test_a_turn_of_which_nothing_was_understood_ends_too() -> None:
     (turn,) = end_cut_off("t", [])
     assert isinstance(turn, TurnFinished)
     assert turn.turn == "t"
+
+
+def long_step(output: Path, shown: str) -> StepFinished:
+    pieces: list[ChatEvent] = [
+        StepOutput(turn="t", step="s", stream="out", text=shown[n : n + 4096]) for n in range(0, len(shown), 4096)
+    ]
+    ended, _ = end_cut_off("t", [*begun("t"), step("s"), *pieces], output=output)
+    assert isinstance(ended, StepFinished)
+    return ended
+
+
+def test_the_rest_of_a_long_output_is_read_where_it_was_spilled(tmp_path: Path) -> None:
+    whole = "".join(f"line {number}\n" for number in range(50_000))
+    keeper = OutputKeeper(spill_folder=tmp_path)
+    for at in range(0, len(whole), 10_000):
+        keeper.feed("out", whole[at : at + 10_000].encode())
+    spilled = keeper.finish().file
+    (tmp_path / "another.output").write_text("another\n" * 50_000)
+    ended = long_step(tmp_path, whole[: 64 * 1024])
+    assert ended.file == str(spilled)
+    assert ended.size == len(whole)
+    assert 0 < ended.left_out < len(whole)
+    assert ended.text.startswith("line 0\n")
+    assert ended.text.endswith("line 49999\n")
+
+
+def test_an_output_that_cannot_be_told_from_another_is_not_taken(tmp_path: Path) -> None:
+    shown = "y\n" * 32 * 1024
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.output").write_text("y\n" * 100_000)
+    ended = long_step(tmp_path, shown)
+    assert (ended.file, ended.text, ended.size) == ("", shown, len(shown))
+    assert long_step(tmp_path / "gone", shown).text == shown
