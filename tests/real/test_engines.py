@@ -112,4 +112,7 @@ def test_a_display_takes_a_window_and_keys(xvfb: Display, tmp_path: Path) -> Non
         finally:
             shown.kill()
     assert (tmp_path / "shown.png").stat().st_size > 500
+    stranger = {**xvfb.env, "XAUTHORITY": str(tmp_path / "none")}
+    look = subprocess.run(["xwininfo", "-root"], env=stranger, capture_output=True, check=False)
+    assert look.returncode != 0
     assert os.environ.get("DISPLAY", "") != xvfb.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -59,15 +60,23 @@ def _image(dump: bytes) -> QImage:
     return QImage(dump[size + 12 * colours :], width, height, stride, QImage.Format.Format_RGB32).copy()
 
 
+def _cookie(secret: bytes) -> bytes:
+    """An entry of an Xauthority file (Xauth.h) that fits whatever number the display gets: FamilyWild, no number."""
+    parts = (b"", b"", b"MIT-MAGIC-COOKIE-1", secret)
+    return struct.pack(">H", 65535) + b"".join(struct.pack(">H", len(part)) + part for part in parts)
+
+
 @contextmanager
 def display(scratch: Path, *, size: str = "1400x950x24") -> Iterator[Display]:
     """An Xvfb on a free number that it picks itself. Only who has its cookie may draw there."""
     scratch.mkdir(parents=True, exist_ok=True)
     xauthority = scratch / "Xauthority"
     xauthority.touch(mode=0o600)
+    xauthority.write_bytes(_cookie(secrets.token_bytes(16)))
     told, tell = os.pipe()
     log = scratch / "xvfb.log"
     words = [program("Xvfb") or "Xvfb", "-displayfd", str(tell), "-screen", "0", size, "-nolisten", "tcp", "-noreset"]
+    words += ["-auth", str(xauthority)]
     os.set_inheritable(tell, True)
     process = start(words, log, pass_fds=(tell,))
     os.close(tell)
