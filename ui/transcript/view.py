@@ -1,0 +1,493 @@
+"""The transcript: the widget that shows a chat.
+
+It is a scroll area of its own, because no ready widget shows ten thousand rows and a streaming answer cheaply: rows
+are painted, only those in sight are laid out (``arrangement.py``), and real buttons lie over them (``controls.py``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QHideEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QShowEvent,
+    QTextLayout,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
+
+from ui.marks import paint_dot
+from ui.paint import by_keyboard, round_box
+from ui.theme import TRANSCRIPT_WIDTH, Themes, scrollbar_style
+from ui.transcript import a11y, words
+from ui.transcript.arrangement import Arrangement, Placed
+from ui.transcript.controls import Controls, RowButton
+from ui.transcript.deeds import Deeds
+from ui.transcript.hands import Hands
+from ui.transcript.highlight import Highlighter
+from ui.transcript.look import Look
+from ui.transcript.model import TranscriptModel
+from ui.transcript.pill import NewPill
+from ui.transcript.rows import AskRow, UserRow
+from ui.transcript.selection import Selection
+from ui.transcript.sheet import Sheet, Text
+
+_MARGIN = 24  # pixels kept free at each side of the column
+_FLASH_MS = 1500
+_TICK_MS = 500
+
+
+class TranscriptView(QAbstractScrollArea):
+    """Shows a ``TranscriptModel``.
+
+    Signals:
+        answered: a question was answered; the step and once, chat or no.
+        stop_asked: the person wants the turn to stop.
+        link_activated: a link was opened; its whole address (http, https or mailto only).
+        open_file_asked: the person wants to see a file; its path.
+        action_asked: a next step was pressed; its name and the step.
+        hovered: the address under the mouse, empty when there is none, for a status line.
+    """
+
+    answered = Signal(str, str)
+    stop_asked = Signal()
+    link_activated = Signal(str)
+    open_file_asked = Signal(str)
+    action_asked = Signal(str, str)
+    hovered = Signal(str)
+
+    def __init__(self, themes: Themes, model: TranscriptModel | None = None, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        a11y.install()
+        self.themes = themes
+        self.model = model or TranscriptModel(self)
+        self.look = Look(themes)
+        self.highlighter = Highlighter(self)
+        self.arrangement = Arrangement(self.model.rows, self.model.folds, self.look, self.highlighter)
+        self.selection = Selection()
+        self.placed: list[Placed] = []
+        self._painted: dict[int, tuple[int, Sheet]] = {}  # what the window shows now: each row's top and sheet
+        self._listed: list[int] | None = None
+        self._syncing = False
+        self._value = 0
+        self._flash: tuple[int, float] | None = None
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName(self.tr("Chat"))
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.viewport().setMouseTracking(True)
+        self.controls = Controls(themes, self.viewport())
+        self.deeds = Deeds(self)
+        self.hands = Hands(self)
+        self.controls.pressed.connect(self.deeds.do)
+        self.pill = NewPill(themes, self)
+        self.pill.clicked.connect(self.scroll_to_end)
+        self.highlighter.ready.connect(self._recolor)
+        self._tick = QTimer(self)
+        self._tick.setInterval(_TICK_MS)
+        self._tick.timeout.connect(self._ticked)
+        self._flasher = QTimer(self)
+        self._flasher.setInterval(33)
+        self._flasher.timeout.connect(self._fade)
+        themes.changed.connect(self._restyle)
+        self._style_bar()
+        self._join()
+        self.destroyed.connect(self.highlighter.close)
+
+    # The model
+
+    def set_model(self, model: TranscriptModel) -> None:
+        """Shows another chat, where its reader left it."""
+        self.remember()
+        self.model.reset.disconnect(self._reset)
+        self.model.changed.disconnect(self._changed)
+        self.model.finished.disconnect(self._finished)
+        self.model.asked.disconnect(self._asked)
+        self.model = model
+        self._join()
+        self._reset()
+
+    def remember(self) -> None:
+        """Notes in the model where the reader is."""
+        self.model.pinned, self.model.anchor = self.arrangement.pinned, self.arrangement.anchor
+
+    def _join(self) -> None:
+        self.model.reset.connect(self._reset)
+        self.model.changed.connect(self._changed)
+        self.model.finished.connect(self._finished)
+        self.model.asked.connect(self._asked)
+
+    def _reset(self) -> None:
+        self._listed = None
+        self.selection.clear()
+        self.controls.clear()
+        self.pill.hide()
+        width = self.arrangement.width
+        self.arrangement = Arrangement(self.model.rows, self.model.folds, self.look, self.highlighter, width)
+        self.arrangement.pinned, self.arrangement.anchor = self.model.pinned, self.model.anchor
+        self._painted.clear()
+        self.show_rows()
+
+    def _changed(self, changed: set[int]) -> None:
+        self._listed = None
+        fresh = len(self.arrangement.heights)
+        rows = self.model.rows.all
+        self.arrangement.take_new()
+        if any(isinstance(rows[index], UserRow) for index in changed if index >= fresh):
+            self.arrangement.pinned = True  # what the person has just sent is always shown
+        elif not self.arrangement.pinned and changed:
+            self.pill.offer()
+        self.show_rows()
+
+    def _finished(self, outcome: str, said: str) -> None:
+        last = next((row for row in reversed(self.model.rows.all) if not row.hidden), None)
+        text = words.spoken(last)[:500] if last is not None else ""
+        a11y.announce(self, f"{self.tr('Finished')}. {text}" if outcome == "done" else said or text)
+
+    def _asked(self, step: str) -> None:
+        ask = self.model.open_ask()
+        if ask is not None:
+            a11y.announce(self, words.spoken(ask), urgent=True)
+
+    # What shows
+
+    @property
+    def column(self) -> int:
+        """The left edge of the column, in the window."""
+        # Of the whole width, so that nothing moves when the scroll bar comes.
+        return max(0, (self.width() - self.arrangement.width) // 2)
+
+    def show_rows(self) -> None:
+        """Lays out what shows and paints what of it is new."""
+        height = self.viewport().height()
+        if height <= 0 or not self.isVisible():
+            return
+        self.placed = self.arrangement.arrange(height)
+        self._sync_bar(height)
+        self._repaint()
+        self.controls.sync(self.placed, self.column, self.setFocus)
+        self.pill.place(at_end=self.arrangement.pinned)
+        ticks = any(one.sheet.ticks for one in self.placed)
+        if ticks != self._tick.isActive():
+            (self._tick.start if ticks else self._tick.stop)()
+
+    def _sync_bar(self, height: int) -> None:
+        bar = self.verticalScrollBar()
+        if bar.isSliderDown():
+            return  # the person holds it
+        self._syncing = True
+        most = max(0, self.arrangement.total - height)
+        bar.setRange(0, most)
+        bar.setPageStep(height)
+        bar.setSingleStep(3 * self.look.line // 2)
+        bar.setValue(most if self.arrangement.pinned else self.arrangement.value)
+        self._value = bar.value()
+        self._syncing = False
+
+    def _repaint(self) -> None:
+        """Moves what only moved, and repaints what changed."""
+        view = self.viewport()
+        painted = {one.row: (one.y, one.sheet) for one in self.placed}
+        before, self._painted = self._painted, painted
+        kept = [row for row, (_, sheet) in painted.items() if row in before and before[row][1] is sheet]
+        shifts = {painted[row][0] - before[row][0] for row in kept}
+        if len(shifts) != 1 or abs(shift := shifts.pop()) >= view.height():
+            view.update()
+            return
+        if shift:
+            view.scroll(0, shift)
+        stays = set(kept)
+        dirty = QRect()
+        for row in painted.keys() | before.keys():
+            if row in stays:
+                continue
+            y, sheet = painted.get(row, (0, None))
+            old_y, old = before.get(row, (0, None))
+            same = 0  # what of the row is as it was
+            if sheet is not None and old is not None and y == old_y + shift:
+                same = sheet.same_as(old)
+            if sheet is not None:
+                dirty = dirty.united(QRect(0, y + same, view.width(), sheet.height - same))
+            if old is not None:
+                dirty = dirty.united(QRect(0, old_y + shift + same, view.width(), old.height - same))
+        foot = self.look.px(46)
+        end = self.placed[-1].y + self.placed[-1].sheet.height if self.placed else 0
+        dirty = dirty.united(QRect(0, end, view.width(), foot))
+        view.update(dirty)
+
+    def repaint_row(self, row: int) -> None:
+        for one in self.placed:
+            if one.row == row:
+                self.viewport().update(QRect(0, one.y, self.viewport().width(), one.sheet.height))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        tokens = self.themes.tokens
+        area = event.rect()
+        painter.fillRect(area, tokens.canvas)
+        left = self.column
+        for row, top, sheet in self.placed:
+            if top > area.bottom() or top + sheet.height < area.top() or not sheet.height:
+                continue
+            painter.save()
+            painter.translate(left, top)
+            if self._flash is not None and self._flash[0] == row:
+                self._paint_flash(painter, sheet)
+            chosen = None
+            if not self.selection.empty and self.selection.rows()[0] <= row <= self.selection.rows()[1]:
+                chosen = self._chooser(row)
+            clip = QRectF(area.translated(-left, -top))
+            sheet.paint(painter, self.model.folds.shifts.get(row, {}), chosen, clip)
+            painter.restore()
+        if self.model.rows.waiting and self.arrangement.rows.all:
+            self._paint_waiting(painter, left)
+        painter.end()
+
+    def _chooser(self, row: int) -> Callable[[int, Text], list[QTextLayout.FormatRange]]:
+        def chosen(number: int, text: Text) -> list[QTextLayout.FormatRange]:
+            return self.selection.ranges(row, number, text, self.look)
+
+        return chosen
+
+    def _paint_waiting(self, painter: QPainter, left: int) -> None:
+        last = self.placed[-1]
+        if last.row != len(self.model.rows.all) - 1:
+            return
+        px = self.look.px
+        y = last.y + last.sheet.height + px(14)
+        paint_dot(painter, QPointF(left + px(4), y + self.look.line / 2), self.themes.tokens.accent)
+        painter.setFont(self.look.body)
+        painter.setPen(self.themes.tokens.muted)
+        box = QRectF(left + px(16), y, self.arrangement.width, self.look.line)
+        painter.drawText(box, Qt.AlignmentFlag.AlignVCenter, self.tr("Thinking…"))
+
+    # Time
+
+    def _ticked(self) -> None:
+        """A second goes by for what is running."""
+        for one in self.placed:
+            if one.sheet.ticks:
+                self.arrangement.drop(one.row)
+        self.show_rows()
+
+    def _recolor(self) -> None:
+        self.arrangement.drop_code()
+        self.show_rows()
+
+    # The theme
+
+    def _restyle(self) -> None:
+        self.look = Look(self.themes)
+        self.arrangement.look = self.look
+        self.arrangement.reset()
+        self._fit()
+        self._style_bar()
+        self._painted.clear()
+        self.show_rows()
+        self.controls.restyle()
+        self.viewport().update()
+
+    def _style_bar(self) -> None:
+        self.verticalScrollBar().setStyleSheet(scrollbar_style(self.themes.tokens))
+
+    def _fit(self) -> bool:
+        """Makes the column as wide as fits; text that is larger gets a wider one, so that a line holds as much."""
+        most = round(TRANSCRIPT_WIDTH * max(1.0, self.themes.scale))
+        return self.arrangement.resize(max(160, min(most, self.width() - 2 * _MARGIN)))
+
+    # Scrolling
+
+    def scroll_to_end(self) -> None:
+        self.arrangement.pinned = True
+        self.show_rows()
+
+    def scroll_to(self, seq: int) -> bool:
+        """Shows the row of an event, a little below the top, and marks it for a moment. False when there is none."""
+        row = self.model.rows.at_seq(seq)
+        if row is None:
+            return False
+        self.arrangement.pinned = False
+        self.arrangement.anchor = (row, 0)
+        self.arrangement.move(-self.viewport().height() // 6)
+        self.show_rows()
+        self._flash = (row, time.monotonic())
+        self._flasher.start()
+        self.viewport().update()
+        return True
+
+    def _fade(self) -> None:
+        if self._flash is None or time.monotonic() - self._flash[1] > _FLASH_MS / 1000:
+            row = self._flash[0] if self._flash else -1
+            self._flash = None
+            self._flasher.stop()
+            self.repaint_row(row)
+        elif not self.themes.motion.reduced:
+            self.repaint_row(self._flash[0])
+
+    def _paint_flash(self, painter: QPainter, sheet: Sheet) -> None:
+        if self._flash is None:
+            return
+        gone = (time.monotonic() - self._flash[1]) / (_FLASH_MS / 1000)
+        strength = 1.0 if self.themes.motion.reduced else max(0.0, min(1.0, 2 - 2 * gone))
+        tokens = self.themes.tokens
+        px = self.look.px
+        rect = QRectF(-px(10), sheet.lead - px(5), self.arrangement.width + px(20), sheet.height - sheet.lead + px(10))
+        round_box(painter, rect, px(10), tokens.tint(tokens.accent_soft, strength, tokens.canvas))
+
+    def scroll_by(self, by: int) -> None:
+        """Moves what shows by so many pixels, as the arrow keys do."""
+        bar = self.verticalScrollBar()
+        bar.setValue(bar.value() + by)
+
+    def scrollContentsBy(self, dx: int, dy: int) -> None:
+        if self._syncing:
+            return
+        bar = self.verticalScrollBar()
+        value, by = bar.value(), bar.value() - self._value
+        self._value = value
+        if value >= bar.maximum():
+            self.arrangement.pinned = True
+        elif value == 0:
+            self.arrangement.go(0)
+        elif abs(by) <= 3 * self.viewport().height() and not bar.isSliderDown():
+            self.arrangement.move(by)
+        else:
+            self.arrangement.go(value)
+        self.show_rows()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._painted.clear()
+        if self._syncing:
+            return  # only the scroll bar came or went
+        self._fit()
+        self.show_rows()
+        self.pill.place(at_end=self.arrangement.pinned)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.highlighter.warm()
+        self._fit()
+        self._painted.clear()
+        self.show_rows()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        self._tick.stop()
+        super().hideEvent(event)
+
+    # The mouse and the keyboard
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self.hands.press(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self.hands.move(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self.hands.release(event)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        self.hands.double(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        self.hands.menu(event)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            event.ignore()  # the window's, for the size of text
+        elif not self.hands.sideways(event):
+            super().wheelEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        self.hands.key(event)
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ToolTip:
+            return self.hands.tip(event)
+        if event.type() == QEvent.Type.Leave:
+            self.hands.leave()
+        return super().viewportEvent(event)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        """Tab goes to the view, then through the buttons in sight, then on to what follows the view."""
+        stops = [widget for widget in self.controls.in_order() if widget.isEnabled()]
+        focus = self.window().focusWidget()
+        at = next((n for n, widget in enumerate(stops) if widget is focus), None)
+        if at is None and not forward:
+            return super().focusNextPrevChild(False)
+        to = 0 if at is None else at + (1 if forward else -1)
+        by_keyboard(self)
+        if 0 <= to < len(stops):
+            stops[to].setFocus(Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
+            self._reveal(stops[to])
+            return True
+        if not forward:
+            self.setFocus(Qt.FocusReason.BacktabFocusReason)
+            return True
+        if at is not None:
+            self.setFocus(Qt.FocusReason.OtherFocusReason)
+        return super().focusNextPrevChild(True)
+
+    def _reveal(self, widget: QWidget) -> None:
+        """Scrolls so far that a button is wholly in sight."""
+        top, bottom = widget.y() - 8, widget.y() + widget.height() + 8
+        if top < 0:
+            self.scroll_by(top)
+        elif bottom > self.viewport().height():
+            self.scroll_by(bottom - self.viewport().height())
+
+    # What is asked from outside
+
+    def open_ask(self) -> AskRow | None:
+        """The question that waits for an answer."""
+        return self.model.open_ask()
+
+    def dismiss_ask(self) -> bool:
+        """Answers the open question with no, as Esc does. False when nothing is asked."""
+        ask = self.model.open_ask()
+        if ask is None:
+            return False
+        self.answered.emit(ask.step.id, "no")
+        return True
+
+    def shown_rows(self) -> list[int]:
+        """The indexes of the rows that have something to show, in order."""
+        if self._listed is None:
+            self._listed = [row.index for row in self.model.rows.all if not row.hidden]
+        return self._listed
+
+    def buttons_of(self, row: int) -> list[QWidget]:
+        return self.controls.of_row(row)
+
+    def row_at(self, point: QPoint) -> int | None:
+        for row, top, sheet in self.placed:
+            if top <= point.y() < top + sheet.height:
+                return row
+        return None
+
+    def row_rect(self, row: int) -> QRect:
+        """Where a row is on the screen, as far as its height is known."""
+        heights = self.arrangement.heights
+        if row >= len(heights):
+            return QRect()
+        top = heights.offset(row) - self._value
+        for one in self.placed:
+            if one.row == row:
+                top = one.y
+        at = self.viewport().mapToGlobal(QPoint(self.column, top))
+        return QRect(at.x(), at.y(), self.arrangement.width, heights[row])
+
+    def copied(self, row: int, name: str) -> None:
+        """Lets a button say that it worked."""
+        button = self.controls.button(row, name)
+        if isinstance(button, RowButton):
+            button.say(self.tr("Copied"))
