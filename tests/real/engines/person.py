@@ -22,16 +22,23 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 # covered by an empty one that holds nothing but the wanted folders, read-only.
 _ENTER = """\
 set -e
+covers=() wanted=() held=()
 while [ "$1" != -- ]; do
-  cover=$1 wanted=$2; shift 2
-  exec 9<"$wanted"
-  mountpoint -q "$cover" && [ "$(stat -f -c %T "$cover")" = tmpfs ] || mount -t tmpfs -o mode=755,size=1m conch "$cover"
-  mkdir -p "$wanted"
-  mount --no-canonicalize --bind /proc/self/fd/9 "$wanted"  # by its descriptor: its name is covered now
-  mount -o remount,ro,bind "$wanted"
-  exec 9<&-
+  exec {fd}<"$2"
+  covers+=("$1") wanted+=("$2") held+=("$fd")
+  shift 2
 done
 shift
+for at in "${!wanted[@]}"; do
+  cover=${covers[$at]} folder=${wanted[$at]} fd=${held[$at]}
+  if ! mountpoint -q "$cover" || [ "$(stat -f -c %T "$cover")" != tmpfs ]; then
+    mount -t tmpfs -o mode=755,size=1m conch "$cover"
+  fi
+  mkdir -p "$folder"
+  mount --no-canonicalize --bind "/proc/self/fd/$fd" "$folder"  # by its descriptor: its name is covered now
+  mount -o remount,ro,bind "$folder"
+  exec {fd}<&-
+done
 exec "$@"
 """
 
@@ -107,8 +114,8 @@ class Person:
 
     def pytest(self, *arguments: str, **how: object) -> subprocess.CompletedProcess[str]:
         """Runs tests of this checkout as them. Their cache and their byte code stay out of the checkout."""
-        words = ["-p", "no:cacheprovider", f"--rootdir={CHECKOUT}", f"--confcutdir={CHECKOUT}"]
-        return self.module("pytest", *words, f"--basetemp={self.home / 'tmp' / 'pytest'}", *arguments, **how)
+        words = ["-p", "no:cacheprovider", f"--basetemp={self.home / 'tmp' / 'pytest'}"]
+        return self.module("pytest", *words, *arguments, **{"cwd": CHECKOUT, **how})
 
 
 def _python(how: dict[str, object]) -> dict[str, object]:
