@@ -42,6 +42,7 @@ class PlaceServices:
             settings=lambda: PlaceSettings(image=self.preferences.get("container.image")),
             protected=self.protected,
             on_fixed=self.fixed.note,
+            output=home.output,
         )
 
     def protected(self) -> tuple[Path, ...]:
