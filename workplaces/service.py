@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from workplaces.place import OnProgress, PlaceStatus, WorkPlace, WorkPlaceId
+from workplaces.place import (
+    COMPUTER,
+    CONTAINER,
+    NextStep,
+    OnProgress,
+    PlaceStatus,
+    PlaceUnavailable,
+    WorkPlace,
+    WorkPlaceId,
+)
+from workplaces.words import PLACE_WORDS
+
+if TYPE_CHECKING:
+    from workplaces.computer.place import Computer
+    from workplaces.container.place import Container
+
+log = logging.getLogger(__name__)
 
 DEFAULT_IMAGE = "docker.io/library/node:24-bookworm"
+LOOK_LIMIT = 8.0  # how long a place may take to say how it stands before it is shown as being looked at
+FRESH = 10.0  # how long what a place said is believed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +47,8 @@ class WorkPlaces:
     """The places, built once.
 
     ``home`` is a folder of Conch's own (made 0700 when needed); ``settings`` is asked for every command;
-    ``protected`` names what no command may touch, wherever it runs.
+    ``protected`` names what no command may touch, wherever it runs; ``output`` is the folder where long outputs are
+    kept, which ``start`` empties of old ones. ``on_fixed`` is called on the loop.
     """
 
     def __init__(
@@ -36,20 +58,125 @@ class WorkPlaces:
         settings: Callable[[], PlaceSettings] = PlaceSettings,
         protected: Callable[[], tuple[Path, ...]] = tuple,
         on_fixed: OnFixed | None = None,
+        output: Path | None = None,
     ) -> None:
-        raise NotImplementedError
+        self._home = home
+        self._output = output
+        self._settings = settings
+        self._protected = protected
+        self._on_fixed = on_fixed
+        self._building: asyncio.Task[tuple[Computer, Container]] | None = None
+        self._known: dict[WorkPlaceId, tuple[PlaceStatus, float]] = {}
+        self._looking: dict[WorkPlaceId, asyncio.Task[PlaceStatus]] = {}
+        self._housekeeping: asyncio.Task[None] | None = None
 
     async def status(self, *, look: bool = False, on_progress: OnProgress | None = None) -> list[PlaceStatus]:
-        """How each place stands. What was known a moment ago unless ``look``, which asks each again."""
-        raise NotImplementedError
+        """How each place stands. What was known a moment ago unless ``look``, which asks each again.
+
+        Each is asked at the same time, and one that does not say in LOOK_LIMIT seconds stands as ``checking``, or as it
+        last said; what it says later is what is known then.
+        """
+        return list(await asyncio.gather(*(self._status(place, look) for place in (COMPUTER, CONTAINER))))
 
     async def for_turn(self, place: WorkPlaceId) -> WorkPlace:
         """The place, for one turn. Raises PlaceUnavailable. Never gives another place than the one asked for."""
-        raise NotImplementedError
+        if place.kind not in ("computer", "container"):
+            name = (
+                PLACE_WORDS["cloud.name"] if place.kind == "cloud" else PLACE_WORDS["ssh.name"].format(host=place.host)
+            )
+            step = NextStep(PLACE_WORDS["later.next"], action="choose-place")
+            raise PlaceUnavailable(PLACE_WORDS["later"].format(name=name), next_step=step)
+        computer, container = await self._places()
+        return computer if place.kind == "computer" else container
 
     async def start(self) -> None:
-        """Housekeeping at start: old output and boxes left behind go. Quick, and never raises."""
-        raise NotImplementedError
+        """Housekeeping at start: old output and boxes left behind go, in the background. Quick, and never raises."""
+        if self._housekeeping is None:
+            self._housekeeping = asyncio.get_running_loop().create_task(self._keep_house(), name="places-housekeeping")
 
     async def close(self) -> None:
-        raise NotImplementedError
+        """Lets go of the engine. Commands that still run are their callers' to stop first."""
+        waiting = [task for task in (self._housekeeping, *self._looking.values()) if task is not None]
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        if self._building is not None:
+            try:
+                _, container = await self._places()
+            except Exception:  # noqa: BLE001
+                return  # it could not be built, and whoever asked for it was told
+            await container.close()
+
+    async def _places(self) -> tuple[Computer, Container]:
+        """Builds them once. In a thread: what they import takes longer than a window may wait."""
+        if self._building is None or (self._building.done() and self._building.exception() is not None):
+            self._building = asyncio.get_running_loop().create_task(asyncio.to_thread(self._build), name="places")
+        return await asyncio.shield(self._building)
+
+    def _build(self) -> tuple[Computer, Container]:
+        from workplaces.computer.place import Computer
+        from workplaces.container.place import Container
+
+        computer = Computer(self._home / "computer", protected=self._protected)
+        container = Container(
+            self._home / "container",
+            image=lambda: self._settings().image,
+            protected=self._protected,
+            on_fixed=self._on_fixed,
+        )
+        return computer, container
+
+    async def _status(self, place: WorkPlaceId, look: bool) -> PlaceStatus:
+        loop = asyncio.get_running_loop()
+        known, at = self._known.get(place, (None, 0.0))
+        if known is not None and not look and loop.time() - at < FRESH:
+            return known
+        looking = self._looking.get(place)
+        if looking is None or looking.done():
+            looking = loop.create_task(self._look(place, look), name=f"look at {place}")
+            self._looking[place] = looking
+        await asyncio.wait({looking}, timeout=LOOK_LIMIT)
+        if looking.done() and not looking.cancelled():
+            return looking.result()
+        return known or _checking(place)
+
+    async def _look(self, place: WorkPlaceId, look: bool) -> PlaceStatus:
+        try:
+            computer, container = await self._places()
+            asked = computer if place == COMPUTER else container
+            status = await asked.standing(look=look)
+        except Exception as error:
+            log.exception("%s did not say how it stands", place)
+            status = _broken(place, error)
+        self._known[place] = status, asyncio.get_running_loop().time()
+        return status
+
+    async def _keep_house(self) -> None:
+        from workplaces.output import sweep
+
+        try:
+            if self._output is not None:
+                await asyncio.to_thread(sweep, self._output)
+            _, container = await self._places()
+            await container.sweep()
+        except Exception:
+            log.exception("the places' housekeeping failed")
+
+
+def _checking(place: WorkPlaceId) -> PlaceStatus:
+    return PlaceStatus(id=place, name=_name(place), line=PLACE_WORDS["place.checking"], standing="checking", seals=True)
+
+
+def _broken(place: WorkPlaceId, error: Exception) -> PlaceStatus:
+    return PlaceStatus(
+        id=place,
+        name=_name(place),
+        line=PLACE_WORDS["place.broken"],
+        standing="down",
+        seals=True,
+        details={"log": repr(error)},
+    )
+
+
+def _name(place: WorkPlaceId) -> str:
+    return PLACE_WORDS[f"{place.kind}.name"]

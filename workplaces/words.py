@@ -13,6 +13,7 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "container.name": "Container",
     "container.where": "container",
     "container.line": "A fresh, locked-down box for each command.",
+    "ssh.name": "{host} over SSH",
     "ssh.line": "Your machine, over SSH. Works on a copy of the folder.",
     "cloud.name": "Daytona",
     "cloud.where": "Daytona",
@@ -21,6 +22,10 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "bad.place": "“{place}” is not a place. Use computer, container, ssh:HOST or cloud.",
     "bad.host": "“{host}” cannot be a machine's name in your SSH settings.",
     "later": "{name} is not part of this version of Conch yet.",
+    "later.next": "Choose another place",
+    # How a place stands while it has not said
+    "place.checking": "Still looking at it.",
+    "place.broken": "It could not be asked how it stands.",
     # What a row and the model read
     "ran.on": "Ran on {where}",
     "ran.in.container": "Ran in a container",
@@ -120,4 +125,34 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "container.fixed.why": "{count} from a Conch that ended suddenly",
     # What a command printed
     "output.left-out": "… {size} not shown …",
+    # The sealed box on this computer
+    "box.missing": "This computer has no bubblewrap, the program that seals a command in its box.",
+    "box.missing.next": "Install bubblewrap",
+    "box.old": "The bubblewrap of this computer ({version}) is too old to seal a command in its box.",
+    "box.old.next": "Install a newer bubblewrap",
+    "box.refused": "This computer does not let bubblewrap seal a command in its box (user namespaces are refused).",
+    "box.apparmor": "This computer's AppArmor does not let bubblewrap seal a command in its box.",
+    "box.refused.next": "Allow it with this line, once",
+    "box.failed": "The sealed box could not be made on this computer.",
+    "box.failed.next": "Choose another place",
+    "box.none": "This system has no box to seal a command in, so every command here would run with your own reach.",
+    "box.line.open": "No box could be made, so only commands you let out of it can run here.",
+    "computer.about": (
+        "Commands run on the person's own computer, in a sealed box: /bin/sh reads the line in {folder}. Only that "
+        "folder, an own empty /tmp and caches may be written; the rest of the computer can be read, without keys and "
+        "sign-ins. There is no network at all, and {git}. Standard input is at its end; what a command started ends "
+        "with it. A command that needs the network or must write elsewhere is asked for as open, with a reason; "
+        "programs that raise their rights (sudo) do not work even then."
+    ),
+    "computer.about.git": ".git cannot be written (so no commit, no checkout)",
+    "computer.about.no-git": "a .git, once there, cannot be written",
+    "computer.about.open": (
+        "Commands run on the person's own computer with the person's own reach: this system has no box to seal them "
+        "in. /bin/sh reads the line in {folder}. Standard input is at its end; what a command started ends with it."
+    ),
+    "computer.note.network": "It ran sealed, without any network. If it needs the network, ask for it as open, with a reason.",
+    "computer.note.read-only": "It ran sealed: only the work folder can be written, and .git cannot.",
+    "computer.note.moved": "It replaced .git, which a sealed command may not. The old one is back; the new one is {name}.",
+    "command.zero": "A command cannot hold a zero byte.",
+    "command.empty": "There is no program to run.",
 }
