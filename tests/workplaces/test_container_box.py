@@ -226,7 +226,7 @@ class TestFirstLines:
 
     def test_a_program_that_is_not_there_is_told_before(self, shell: str, work: Path) -> None:
         want = self.want(work)
-        for program, code in (("no-such-program", 127), ("/etc/passwd", 126)):
+        for program, code in (("no-such-program", 127), ("./gone", 127), ("/etc/passwd", 126), ("./deep", 126)):
             line, _, ended = self.run(shell, work, want, program)
             assert line is not None
             assert (line.program, ended) == (False, code)

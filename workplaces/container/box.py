@@ -32,7 +32,8 @@ LONGEST_COMMAND = 1 << 20  # all arguments; the kernel takes two megabytes, the 
 FIRST_LINES = f"""\
 mkdir -m 700 {HOME} 2>/dev/null
 set -- "$(stat -c %d:%i:%Y . 2>/dev/null)" "$(stat -c %d:%i .git 2>/dev/null)" "$@"
-if command -v -- "$5" >/dev/null 2>&1; then echo "$1 $2 there"; else echo "$1 $2 missing"; fi
+if case "$5" in */*) [ -f "$5" ] && [ -x "$5" ];; *) command -v -- "$5" >/dev/null 2>&1;; esac
+then echo "$1 $2 there"; else echo "$1 $2 missing"; fi
 case "$1" in $3) case "$2" in $4) shift 4; exec "$@";; esac;; esac
 exit 125"""
 
