@@ -34,6 +34,7 @@ class Motion(QObject):
         self._choice: Reduce = choice
         self._system = False
         self._watches = False
+        self._hints: tuple[object, ...] = ()
 
     @property
     def reduced(self) -> bool:
@@ -51,11 +52,13 @@ class Motion(QObject):
 
     def watch_system(self) -> None:
         """Asks Qt what the system prefers and follows it (Qt 6.12). On an older Qt ``ask_portal`` is the way."""
-        accessibility = getattr(QGuiApplication.styleHints(), "accessibility", lambda: None)()
+        hints = QGuiApplication.styleHints()
+        accessibility = getattr(hints, "accessibility", lambda: None)()
         preference = getattr(accessibility, "motionPreference", None)
         if accessibility is None or preference is None:
             return
         self._watches = True
+        self._hints = (hints, accessibility)  # PySide ends the one when the other is let go
         reduced = getattr(Qt, "MotionPreference").ReducedMotion  # noqa: B009  # Qt 6.12 has it, 6.11 does not
         self.system_says(preference() == reduced)
         accessibility.motionPreferenceChanged.connect(lambda value: self.system_says(value == reduced))
