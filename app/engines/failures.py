@@ -81,7 +81,7 @@ def _meaning(asked: Asked, status: int, message: str, code: str, headers: Mappin
     if status == 401 or (status == 403 and not asked.key):
         if asked.key:
             return Failure(words=f"{host} did not take the key. Put in a new one {IN_SETTINGS}.")
-        return Failure(words=f"{host} wants a key. Put one in {IN_SETTINGS}.")
+        return Failure(words=f"{host} wants a key. Put one {IN_SETTINGS}.")
     if status == 403:
         return Failure(words=f"The key for {host} is not allowed to do this. Put in another {IN_SETTINGS}.")
     if status in (400, 404, 422) and _no_model(lower, asked.model):

@@ -74,7 +74,7 @@ class _Conversation:
         self.client = client
         self.asked = asked
         self.backoff = backoff
-        self.messages: list[chat.Message] = [{}]
+        self.messages: list[chat.Message] = [chat.system("", "")]  # said anew for each request
         self.with_tools = True
         self.with_usage = True
 
