@@ -31,6 +31,11 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = 30.0) 
         time.sleep(0.01)
 
 
+def running(line: str) -> list[str]:
+    """Processes with exactly that command line: Conch's own holds the command too."""
+    return [one for one in processes(line) if one.strip() == line]
+
+
 class Conch:
     """Runs the program with a home of its own, on a work folder, at one place."""
 
@@ -146,7 +151,7 @@ def test_output_comes_as_it_is_printed(conch: Conch) -> None:
     assert piped(process).readline() == b"first\n"
     assert process.stderr is not None
     assert process.stderr.readline() == b"second\n"
-    assert processes(f"sleep {mark}")
+    wait_for(lambda: running(f"sleep {mark}"), "it sleeps")
     process.send_signal(signal.SIGINT)
     assert ended(process)[0] == 130
 
@@ -178,7 +183,7 @@ def test_a_signal_stops_it_there_first(conch: Conch, number_: signal.Signals, co
         "--", f"trap '' INT TERM HUP QUIT; echo ready; setsid sleep {mark} & sleep {mark}; touch PROOF"
     )
     assert piped(process).readline() == b"ready\n"
-    wait_for(lambda: len(processes(f"sleep {mark}")) >= 2, "both sleep")
+    wait_for(lambda: len(running(f"sleep {mark}")) == 2, "both sleep")
     process.send_signal(number_)
     got, _, err = ended(process)
     assert processes(mark) == []  # dead there before we came back
@@ -244,7 +249,7 @@ def test_a_reader_that_has_enough_ends_it(conch: Conch) -> None:
 def test_ctrl_c_while_nobody_takes_the_output(conch: Conch) -> None:
     mark = number()
     process = conch.begin("--", f"yes {mark}")
-    wait_for(lambda: processes(f"yes {mark}"), "it runs")
+    wait_for(lambda: running(f"yes {mark}"), "it runs")
     time.sleep(1)  # until every pipe on the way is full; nothing shows when
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 130
@@ -262,11 +267,12 @@ def test_a_time_limit_while_nobody_takes_the_output(conch: Conch) -> None:
 
 def test_two_hundred_megabytes_go_through_in_little_memory(conch: Conch) -> None:
     size = 200 * 1024 * 1024
-    wc = subprocess.Popen(["wc", "-c"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    reader, writer = os.pipe()
+    wc = subprocess.Popen(["wc", "-c"], stdin=reader, stdout=subprocess.PIPE)
     began = time.monotonic()
-    process = conch.begin("--", f"head -c {size} /dev/zero", stdout=wc.stdin)
-    assert wc.stdin is not None
-    wc.stdin.close()
+    process = conch.begin("--", f"head -c {size} /dev/zero", stdout=writer)
+    os.close(reader)
+    os.close(writer)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - began
@@ -315,7 +321,7 @@ def test_the_object_of_one_that_took_too_long_and_of_one_that_was_stopped(conch:
     assert (found["timedOut"], found["code"], found["output"]["text"]) == (True, None, "so far\n")
     mark = number()
     process = conch.begin("--json", "--", f"echo so far; sleep {mark}")
-    wait_for(lambda: processes(f"sleep {mark}"), "it sleeps")
+    wait_for(lambda: running(f"sleep {mark}"), "it sleeps")
     process.send_signal(signal.SIGTERM)
     code, out, _ = ended(process)
     found = json.loads(out)
