@@ -110,7 +110,7 @@ class Person:
                     if area.top() <= y + line.height() / 2 <= area.bottom():
                         raw = text.text.encode("utf-16-le")
                         part = raw[2 * line.textStart() : 2 * (line.textStart() + line.textLength())]
-                        out.append((y, text.x, part.decode("utf-16-le", "replace")))
+                        out.append((y, text.x, part.decode("utf-16-le", "replace").rstrip("\u2028")))
             for button in view.buttons_of(row):
                 if isinstance(button, QAbstractButton) and button.text():
                     out.append((float(button.y()), float(button.x()), button.text()))

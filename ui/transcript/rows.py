@@ -7,7 +7,7 @@ for good. A row that has nothing to show (an ask that was answered) is ``hidden`
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -212,8 +212,10 @@ class Rows:
         return next((ask for ask in self._asks.values() if not ask.hidden), None)
 
     def at_seq(self, seq: int) -> int | None:
-        """The index of the row that shows the event, or that came before it."""
+        """The index of the first row that shows the event, or that came before it."""
         place = bisect_right(self._seqs, seq) - 1
+        if place >= 0:
+            place = bisect_left(self._seqs, self._seqs[place])
         while place >= 0 and self.all[place].hidden:
             place -= 1
         return place if place >= 0 else None

@@ -74,6 +74,7 @@ class Story:
         if fold:
             sheet.paints.append(partial(_arrow, at=QPointF(right - px(3), middle), opened=opened, look=look))
             right -= px(17)
+        start = len(sheet.texts)
         text = self._time(steps)
         if text:
             wide = look.width(text, look.small)
@@ -97,14 +98,18 @@ class Story:
         if shown != headline:
             sheet.tips.append((QRectF(0, top, right, high), headline))
         line = look.line
+        labels = sheet.texts[start:][::-1]  # they are read after the words: the place, then the time
+        del sheet.texts[start:]
         made = sheet.write(
             look, shown, font, (left, middle - line / 2), room + px(8), line, look.tokens.text, wrap=False
         )
         if after:
             made.after = ""
-            at = left + made.laid.natural
-            quiet = self._label(after, at, middle, look.tokens.muted)
-            quiet.after = "\n"
+            self._label(after, left + made.laid.natural, middle, look.tokens.muted)
+        else:
+            made.after = " "
+        sheet.texts += labels
+        sheet.texts[-1].after = "\n"
         if fold:
             verb = "Hide" if opened else "Show"
             sheet.controls.append(
@@ -201,7 +206,7 @@ class Story:
         top = self._y
         copy = f"Copy what it printed: {step.words}"
         if self._whole(step):
-            lines = step.text.count("\n") + 1
+            lines = words.count_lines(step.text)
             high = min(lines, _BOX) * look.code_line + 2 * px(8)
             rect = QRectF(1, top + 1, self.width - 2, high)
             says = f"What it printed: {step.words}"
@@ -304,7 +309,7 @@ class Story:
 
     def _foot(self, step: Step) -> None:
         look, px = self.look, self.look.px
-        lines = step.text.count("\n") + 1 if step.text.strip() else 0
+        lines = words.count_lines(step.text)
         parts: list[tuple[str, str]] = []
         if step.over and lines > self._most(step):
             parts.append(("Show less" if self._whole(step) else f"Show all {lines:,} lines", "output.whole"))

@@ -164,6 +164,11 @@ def tail(text: str, lines: int, width: int = 2000) -> tuple[list[str], bool]:
     return [safe(line if len(line) <= width else line[:width] + "…").expandtabs(8) for line in shown], more
 
 
+def count_lines(text: str) -> int:
+    """How many lines an output has. A last newline ends a line and begins none."""
+    return text.count("\n") + (not text.endswith("\n")) if text.strip() else 0
+
+
 def note(row: NoteRow) -> str:
     return row.words or _NOTES[row.outcome]
 
@@ -184,7 +189,7 @@ def spoken(row: Row) -> str:
         case StoryRow():
             return story_spoken(row.shown)
         case AskRow():
-            return ". ".join(part for part in (row.title, row.why, row.step.command) if part) if not row.hidden else ""
+            return "" if row.hidden else _sentences([row.title, row.why, row.step.command])
         case NoteRow():
             return note(row)
     return ""
@@ -202,7 +207,7 @@ def story_spoken(steps: list[Step]) -> str:
         parts.append("Ran in several places")
     parts.append(took(steps) if all(step.over for step in steps) else "Running")
     parts += [step.said for step in steps if step.said]
-    return ". ".join(part.rstrip(".") for part in parts if part)
+    return _sentences(parts)
 
 
 def step_spoken(step: Step) -> str:
@@ -211,4 +216,12 @@ def step_spoken(step: Step) -> str:
     parts = [f"{deed(step)}, {after}" if after else deed(step)]
     parts.append(worked_at_spoken(*chip_of([step])))
     parts.append(took([step]) if step.over else "Running")
-    return ". ".join(part.rstrip(".") for part in parts if part)
+    return _sentences(parts)
+
+
+def _sentences(parts: list[str]) -> str:
+    """Parts as sentences one after another, each ended once."""
+    said = [part.strip().rstrip(".") for part in parts if part.strip()]
+    return "".join(
+        part if n == len(said) - 1 else part + (" " if part[-1:] in "?!:" else ". ") for n, part in enumerate(said)
+    )
