@@ -124,7 +124,10 @@ class Presence:
         if not _ID.fullmatch(other) or not path.exists():
             return False
         lock = FileLock(path)
-        if not lock.take(wait=False):
+        try:
+            if not lock.take(wait=False):
+                return True
+        except OSError:  # it cannot be told, so it is left alone
             return True
         lock.release(remove=True)
         return False

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.chats.events import ChatEvent, TurnStarted
 from app.health.fixed import FixedLog
 from app.home import Home, Presence, protected_places
 from app.preferences import Preferences
@@ -82,7 +83,9 @@ class Services:
         self.keychain = Keychain()
         self.store = ChatStore(home.chats, owner=self._presence.id)
         self.engines = Catalog(self._model, key=self._model_key)
+        # What another Conch set (`conch set`) holds from the next turn on.
         self.turns = Turns(self.store, self.places, self.engines, protected=base.protected, output=home.output)
+        self.turns.subscribe(self._on_event)
 
     async def start(self) -> None:
         """Opens the store, marks turns a crash cut off, and starts the places' housekeeping in the background.
@@ -107,6 +110,10 @@ class Services:
         self.home.prepare()
         self._presence.begin()
         self.already_open = bool(self._presence.others())
+
+    def _on_event(self, _: str, event: ChatEvent) -> None:
+        if isinstance(event, TurnStarted):
+            self._tasks.start(self.preferences.refresh(), "taking in the preferences")
 
     async def _empty_bin(self) -> None:
         await self.store.empty_bin()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 HELP: Final = """\
 Conch: a chat with an assistant whose commands run in the place you pick.
 
-  conch                       opens the window
+  conch [FOLDER]              opens the window, with a new chat on the folder
   conch run -- COMMAND…       runs a command at a place
   conch places                what places there are, and how each stands
   conch default [PLACE]       where new chats run their commands

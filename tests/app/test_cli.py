@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from app.__main__ import COMMANDS
 from app.cli.arguments import RunArguments, run_arguments
 from app.cli.main import HELPS
 from app.cli.screen import BadUse
@@ -65,6 +66,29 @@ def test_help_names_every_command_and_each_has_its_own(conch: Conch) -> None:
         assert one.returncode == 0
         assert one.stdout.startswith(f"conch {name}")
     assert not conch.home.exists()
+    assert {*HELPS, "help"} == COMMANDS
+
+
+WINDOW = """
+import sys, types
+ui, start = types.ModuleType("ui"), types.ModuleType("ui.start")
+start.main = lambda home, arguments: print(home.path.name, arguments) or 7
+sys.modules.update({"ui": ui, "ui.start": start})
+from app.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("given", [[], ["."], ["run here"], ["/"]])
+def test_without_a_command_the_window_opens(conch: Conch, given: list[str]) -> None:
+    (conch.person / "run here").mkdir()
+    (conch.person / "run").mkdir()
+    env = {"PATH": os.environ["PATH"], "HOME": str(conch.person), "CONCH_HOME": str(conch.home)}
+    how = {"env": env, "cwd": conch.person, "capture_output": True, "text": True, "timeout": 60}
+    done = subprocess.run([sys.executable, "-I", "-c", WINDOW, *given], **how)  # type: ignore[call-overload]
+    assert (done.returncode, done.stdout) == (7, f"conch home {given}\n"), done.stderr
+    done = subprocess.run([sys.executable, "-I", "-c", WINDOW, "run"], **how)  # type: ignore[call-overload]
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 @pytest.mark.parametrize(
