@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.real.engines import images
 from tests.real.engines.display import Display
 from tests.real.engines.dockerd import Dockerd
 from tests.real.engines.person import Person
@@ -50,6 +51,15 @@ def test_an_image_that_is_nowhere_is_said_to_be(docker_host: Dockerd) -> None:
 
     with pytest.raises(docker.errors.NotFound):
         docker_host.pull(f"{docker_host.registry}/library/none:1")
+
+
+def test_a_cache_that_is_not_whole_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "blob").write_bytes(b"12345")
+    assert not images.is_whole(tmp_path)
+    images.seal(tmp_path)
+    assert images.is_whole(tmp_path)
+    (tmp_path / "blob").write_bytes(b"123")
+    assert not images.is_whole(tmp_path)
 
 
 def test_a_fresh_docker_holds_nothing(fresh_dockerd: Dockerd) -> None:

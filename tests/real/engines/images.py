@@ -75,13 +75,13 @@ def storage() -> Path:
     home = cache()
     whole = home / f"registry-{key()}"
     with locked(home / "registry.lock"):
-        if not _is_whole(whole):
+        if not is_whole(whole):
             remove(whole)
             for half_made in home.glob("making-*"):
                 remove(half_made)
             making = home / f"making-{key()}"
             _make(making)
-            (making / "storage" / "whole.json").write_text(json.dumps(_sizes(making / "storage")))
+            seal(making / "storage")
             (making / "storage").rename(whole)
             remove(making)
     return whole
@@ -89,14 +89,20 @@ def storage() -> Path:
 
 def ready() -> bool:
     """Whether the images are there already. Cheap; makes nothing."""
-    return _is_whole(cache() / f"registry-{key()}")
+    return is_whole(cache() / f"registry-{key()}")
 
 
 def _sizes(folder: Path) -> dict[str, int]:
     return {str(file.relative_to(folder)): file.stat().st_size for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
-def _is_whole(folder: Path) -> bool:
+def seal(folder: Path) -> None:
+    """Writes down what a finished folder holds."""
+    (folder / "whole.json").write_text(json.dumps(_sizes(folder)))
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether a folder was finished, and still holds what it held then."""
     listing = folder / "whole.json"
     try:
         written = json.loads(listing.read_text())
