@@ -11,6 +11,7 @@ import pytest
 from app.chats.events import (
     AnswerText,
     ChatChanged,
+    ChatEvent,
     StepAnswered,
     StepAsked,
     StepFinished,
@@ -78,6 +79,29 @@ async def test_a_bang_runs_a_command_in_any_chat_and_asks_no_model(tmp_path: Pat
             assert end.outcome == "failed"
             assert "no command" in end.words
         assert not model.requests
+
+
+async def test_a_row_is_kept_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a crash in the middle of it is seen afterwards, also where the disk is slow."""
+    kept: list[object] = []
+
+    async def looks(request: RunRequest) -> int:
+        kept.extend(await conch.store.events(request.chat))
+        return 0
+
+    async with rig(tmp_path) as conch:
+        append = conch.store.append
+
+        async def slow(chat: str, *events: ChatEvent) -> list[ChatEvent]:
+            await asyncio.sleep(0.05)
+            return await append(chat, *events)
+
+        monkeypatch.setattr(conch.store, "append", slow)
+        conch.container.work = looks
+        chat = await conch.chat(engine="commands")
+        conch.turns.send(chat, "x")
+        await conch.ended(chat)
+        assert isinstance(kept[-1], StepStarted)
 
 
 async def test_a_model_calls_a_command_is_asked_about_and_goes_on(tmp_path: Path) -> None:
@@ -403,14 +427,14 @@ async def test_output_is_batched_and_bounded(tmp_path: Path) -> None:
 
 async def test_a_long_answer_is_few_events(tmp_path: Path) -> None:
     with OpenAIDouble() as model:
-        text = "word " * 3000
-        model.script([Answer(text=text, piece=5)])
+        text = "word " * 400
+        model.script([Answer(text=text, piece=5, delay=0.001)])
         async with rig(tmp_path, base_url=model.base_url) as conch:
             chat = await conch.chat()
             conch.turns.send(chat, "write")
             await conch.ended(chat)
             assert conch.answer_text(chat) == text
-            assert len(conch.shown(chat, AnswerText)) < 200
+            assert len(conch.shown(chat, AnswerText)) < 40
 
 
 async def test_chats_do_not_wait_for_one_another(tmp_path: Path) -> None:
