@@ -139,20 +139,24 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "box.line.open": "No box could be made, so only commands you let out of it can run here.",
     "computer.about": (
         "Commands run on the person's own computer, in a sealed box: /bin/sh reads the line in {folder}. Only that "
-        "folder, an own empty /tmp and caches may be written; the rest of the computer can be read, without keys and "
-        "sign-ins. There is no network at all, and {git}. Standard input is at its end; what a command started ends "
-        "with it. A command that needs the network or must write elsewhere is asked for as open, with a reason; "
-        "programs that raise their rights (sudo) do not work even then."
+        "folder, an empty /tmp of the command's own and its caches can be written; the rest of the computer can be "
+        "read, without keys and sign-ins. There is no network at all, and a .git that is there cannot be written (so "
+        "no commit and no checkout). Standard input is at its end; what a command started ends with it. A command that "
+        "needs the network, or must write elsewhere, is asked for as open, with a reason; sudo does not work even then."
     ),
-    "computer.about.git": ".git cannot be written (so no commit, no checkout)",
-    "computer.about.no-git": "a .git, once there, cannot be written",
     "computer.about.open": (
         "Commands run on the person's own computer with the person's own reach: this system has no box to seal them "
         "in. /bin/sh reads the line in {folder}. Standard input is at its end; what a command started ends with it."
     ),
-    "computer.note.network": "It ran sealed, without any network. If it needs the network, ask for it as open, with a reason.",
-    "computer.note.read-only": "It ran sealed: only the work folder can be written, and .git cannot.",
-    "computer.note.moved": "It replaced .git, which a sealed command may not. The old one is back; the new one is {name}.",
+    "computer.note.network": (
+        "It ran sealed, without any network. If it needs the network, ask for it as open, with a reason."
+    ),
+    "computer.note.read-only": "It ran sealed: only the work folder can be written, and its .git cannot.",
+    "computer.note.moved": (
+        "It put something else in the place of .git, which a sealed command may not. The link is back; "
+        "what it made is {name}."
+    ),
+    "computer.unsure": "Something that the command started did not end when it was told to. It may still run.",
     "command.zero": "A command cannot hold a zero byte.",
     "command.empty": "There is no program to run.",
 }

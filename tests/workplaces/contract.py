@@ -284,7 +284,10 @@ class PlaceContract:
         result = await self.run(place, folder, command, open=opened, protected=protected)
         assert "SECRET" not in result.output.text
         assert "id" not in result.output.out
-        assert listing(folder) == before
+        after = listing(folder)
+        assert {path: after.get(path) for path in before} == before
+        made = [folder / os.fsdecode(path) for path in after if path not in before]
+        assert all(path.is_dir() or path.read_bytes() == b"" for path in made), "a copy of what covers it, at most"
 
     async def test_git_is_read_only_when_sealed(self, place: WorkPlace, folder: Path) -> None:
         repository(folder)

@@ -1,0 +1,151 @@
+"""Whether a box can be made here: found out by making one, never by looking for a program."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from workplaces.place import NextStep, PlaceUnavailable
+from workplaces.seal.bubblewrap import OLDEST, Bubblewrap
+from workplaces.seal.seccomp import filter_program
+from workplaces.words import PLACE_WORDS
+
+_PATIENCE = 10.0
+NEED = "bubblewrap"
+# In the box: its own abilities, and its network devices.
+_LOOK = "cat /proc/self/status /proc/net/dev"
+_INSTALL = (
+    ("apt-get", "sudo apt install bubblewrap"),
+    ("dnf", "sudo dnf install bubblewrap"),
+    ("pacman", "sudo pacman -S bubblewrap"),
+    ("zypper", "sudo zypper install bubblewrap"),
+    ("apk", "sudo apk add bubblewrap"),
+    ("emerge", "sudo emerge sys-apps/bubblewrap"),
+    ("nix-env", "nix-env -iA nixpkgs.bubblewrap"),
+)
+_APPARMOR = (
+    "printf 'abi <abi/4.0>,\\ninclude <tunables/global>\\nprofile bwrap {path} flags=(unconfined) {{\\n"
+    "  userns,\\n}}\\n' | sudo tee /etc/apparmor.d/bwrap && sudo apparmor_parser -r /etc/apparmor.d/bwrap"
+)
+_SYSCTL = "echo {name}={value} | sudo tee /etc/sysctl.d/90-conch.conf && sudo sysctl --system"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoBox:
+    """Why no box can be made: one sentence, the one next step, and what was seen, for the log."""
+
+    words: str
+    next_step: NextStep | None
+    details: str = ""
+
+    def error(self) -> PlaceUnavailable:
+        return PlaceUnavailable(self.words, next_step=self.next_step, need=NEED, details=self.details)
+
+
+def probe() -> Bubblewrap | NoBox:
+    """Makes a box and looks round in it. Takes some ten milliseconds; raises nothing."""
+    path = shutil.which("bwrap")
+    if path is None:
+        return NoBox(words=PLACE_WORDS["box.missing"], next_step=_install(PLACE_WORDS["box.missing.next"]))
+    version = _version(path)
+    if version < OLDEST:
+        label = PLACE_WORDS["box.old.next"]
+        return NoBox(
+            words=PLACE_WORDS["box.old"].format(version=".".join(map(str, version)) or "?"), next_step=_install(label)
+        )
+    failed = ""
+    for nested in ([True] if version >= (0, 8) else []) + [False]:
+        failed = _try(path, nested)
+        if not failed:
+            return Bubblewrap(path, version, nested)
+    return _refused(path, failed)
+
+
+def _try(path: str, nested: bool) -> str:
+    """Makes a box with all that a sealed one asks for. Gives what went wrong, empty when it is as it must be."""
+    read, write = os.pipe()
+    words = ["--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
+    words += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
+    words += ["--unshare-user", "--disable-userns"] if nested else []
+    words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108 - the box's own
+    program = filter_program()
+    try:
+        if program:
+            os.write(write, program)
+            words += ["--seccomp", str(read)]
+        os.close(write)
+        done = subprocess.run(
+            [path, *words, "--", "/bin/sh", "-c", _LOOK],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+            pass_fds=(read,),
+            env={"PATH": os.defpath},
+            errors="replace",
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"bwrap: {error}"
+    finally:
+        os.close(read)
+    if done.returncode != 0:
+        return done.stderr.strip() or f"bwrap ended with {done.returncode}"
+    return _wrong(done.stdout, bool(program))
+
+
+def _wrong(seen: str, filtered: bool) -> str:
+    """What in the box is not as it must be, by what it answered."""
+    status = dict(re.findall(r"^(\w+):\s*(\S+)", seen, re.MULTILINE))
+    devices = set(re.findall(r"^ *([\w.@-]+): *\d+ ", seen, re.MULTILINE))
+    wanted = {"CapEff": "0" * 16, "CapBnd": "0" * 16, "NoNewPrivs": "1", "Seccomp": "2" if filtered else "0"}
+    wrong = [f"{name} is {status.get(name)}" for name, value in wanted.items() if status.get(name) != value]
+    if devices - {"lo"}:
+        wrong.append(f"it has the network devices {', '.join(sorted(devices))}")
+    return "the box does not hold: " + "; ".join(wrong) if wrong else ""
+
+
+def _version(path: str) -> tuple[int, ...]:
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        line = [path, "--version"]
+        told = subprocess.run(line, capture_output=True, text=True, timeout=_PATIENCE, check=False).stdout
+        if found := re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", told):
+            return tuple(int(part) for part in found.groups() if part is not None)
+    return ()
+
+
+def _install(label: str) -> NextStep:
+    return NextStep(label, command=next((line for name, line in _INSTALL if shutil.which(name)), ""))
+
+
+def _refused(path: str, failed: str) -> NoBox:
+    """Words for a bubblewrap that is there and could not make its box."""
+    label = PLACE_WORDS["box.refused.next"]
+    if _setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1 and os.geteuid() != 0:
+        step = NextStep(label, command=_APPARMOR.format(path=os.path.realpath(path)))
+        return NoBox(words=PLACE_WORDS["box.apparmor"], next_step=step, details=failed)
+    for name, value in (("kernel.unprivileged_userns_clone", 1), ("user.max_user_namespaces", 15000)):
+        if _setting("/proc/sys/" + name.replace(".", "/")) == 0:
+            step = NextStep(label, command=_SYSCTL.format(name=name, value=value))
+            return NoBox(words=PLACE_WORDS["box.refused"], next_step=step, details=failed)
+    step = NextStep(PLACE_WORDS["box.failed.next"], action="choose-place")
+    refused = re.search(r"namespace|uid map|Operation not permitted|Permission denied", failed)
+    words = PLACE_WORDS["box.refused" if refused else "box.failed"]
+    return NoBox(words=words, next_step=step, details=failed)
+
+
+def _setting(path: str) -> int | None:
+    try:
+        return int(Path(path).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def has_box() -> bool:
+    """Whether this kind of system has a box at all."""
+    return sys.platform in ("linux", "darwin")

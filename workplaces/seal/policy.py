@@ -1,0 +1,158 @@
+"""What a command may reach, said once and for every system; the adapters beside this file make it hold.
+
+Two policies are made here. *Sealed* keeps the box's promise: it reads this computer without its keys, writes the work
+folder and what is its own, and has no network at all. *Open* is the person's own reach, without the protected places.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from workplaces.folder import WorkFolder
+from workplaces.seal.environment import environment
+from workplaces.seal.gitdirs import git_parts
+from workplaces.seal.keys import key_places, root_places
+from workplaces.seal.sockets import sockets_and_engines
+
+__all__ = ["Hidden", "Policy", "hidden_now", "hidden_when_sealed", "key_places", "open_policy", "sealed_policy"]
+
+# Replaced by empty ones of the command's own. Whoever else uses these leaves sockets and half-written keys in them.
+_PRIVATE = ("/tmp", "/var/tmp", "/run", "/var/run")  # noqa: S108
+# In a private folder, and yet what programs are found by (NixOS).
+_SHOWN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What one command may reach. Every path is real: absolute, its links followed.
+
+    Where paths lie within one another the inner one holds. What is ``hidden`` shows empty and takes nothing;
+    ``private`` folders are the command's own, empty at first and gone afterwards; ``pinned`` folders keep their names
+    (what is hidden or kept inside must not be moved aside); ``links`` are (where, to what) to be made again in private
+    folders; ``put_back`` is a link that must be the same afterwards, since no system can lay anything over one.
+    ``hosts`` is for whoever may reach some of the network: none yet may.
+    """
+
+    start: Path
+    sealed: bool
+    network: bool
+    env: Mapping[str, str]
+    writable: tuple[Path, ...] = ()
+    read_only: tuple[Path, ...] = ()
+    private: tuple[Path, ...] = ()
+    hidden_folders: tuple[Path, ...] = ()
+    hidden_files: tuple[Path, ...] = ()
+    pinned: tuple[Path, ...] = ()
+    links: tuple[tuple[Path, Path], ...] = ()
+    put_back: tuple[Path, str] | None = None
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Places to hide that exist, links followed: folders, and all that is none (files, sockets)."""
+
+    folders: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def hidden_now(places: Iterable[str | Path]) -> Hidden:
+    """Which of the places are there. Those that are not stay out: hiding one would make it."""
+    folders: dict[str, None] = {}
+    files: dict[str, None] = {}
+    for place in places:
+        try:
+            mode = os.stat(place).st_mode  # noqa: PTH116 - hundreds, for every command; most are not there
+            real = os.path.realpath(place, strict=True)
+        except (OSError, ValueError):
+            continue
+        (folders if stat.S_ISDIR(mode) else files)[real] = None
+    return Hidden(tuple(folders), tuple(files))
+
+
+def hidden_when_sealed(home: Path, protected: Iterable[Path]) -> Hidden:
+    """The protected places and all key places that are there: of ``home``, and of the system when this is root."""
+    root = root_places() if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
+    return hidden_now(dict.fromkeys((*protected, *key_places(home), *root)))
+
+
+def sealed_policy(work: WorkFolder, *, home: Path, caches: Path, hidden: Hidden) -> Policy:
+    """The box's promise, for a command on ``work``.
+
+    ``hidden`` is what ``hidden_when_sealed`` found; every socket in use and every engine's is hidden beside it.
+    ``caches`` is the folder's own, and must exist.
+    """
+    engines = hidden_now(sockets_and_engines(home))
+    found = Hidden((*hidden.folders, *engines.folders), (*hidden.files, *engines.files))
+    git = git_parts(work)
+    private = private_folders()
+    return Policy(
+        start=work.real,
+        sealed=True,
+        network=False,
+        env=environment(home, caches, reach=False),
+        writable=(work.real, caches),
+        read_only=(*_not_hidden(git.kept, found), *_shown()),
+        private=private,
+        hidden_folders=tuple(map(Path, found.folders)),
+        hidden_files=tuple(map(Path, found.files)),
+        pinned=(*git.pinned, *_on_the_way(work.real, found)),
+        links=_links(work, private),
+        put_back=git.link,
+    )
+
+
+def open_policy(work: WorkFolder, *, home: Path, caches: Path, hidden: Hidden) -> Policy:
+    """The person's own reach, without what is ``hidden``. Caches are the folder's own, as in the sealed box."""
+    return Policy(
+        start=work.real,
+        sealed=False,
+        network=True,
+        env=environment(home, caches, reach=True),
+        writable=(Path("/"), caches),
+        hidden_folders=tuple(map(Path, hidden.folders)),
+        hidden_files=tuple(map(Path, hidden.files)),
+        pinned=(*_on_the_way(work.real, hidden), *_on_the_way(Path(os.path.realpath(home)), hidden)),
+    )
+
+
+@lru_cache(maxsize=1)
+def private_folders() -> tuple[Path, ...]:
+    """The folders that a sealed command gets its own empty ones of. Those of this system, links followed."""
+    if sys.platform == "win32":
+        return ()
+    real = (os.path.realpath(name) for name in _PRIVATE)
+    return tuple(Path(path) for path in dict.fromkeys(real) if os.path.isdir(path))  # noqa: PTH112
+
+
+@lru_cache(maxsize=1)
+def _shown() -> tuple[Path, ...]:
+    return tuple(Path(name) for name in _SHOWN if os.path.isdir(name) and not os.path.islink(name))  # noqa: PTH112, PTH114
+
+
+def _not_hidden(paths: Iterable[Path], hidden: Hidden) -> tuple[Path, ...]:
+    """The paths that lie in no hidden folder: a ``.git`` file may name any, and must not show it again."""
+    covered = {*hidden.folders, *hidden.files}
+    return tuple(path for path in paths if not any(str(part) in covered for part in (path, *path.parents)))
+
+
+def _on_the_way(top: Path, hidden: Hidden) -> tuple[Path, ...]:
+    """The folders between ``top`` and each hidden place in it."""
+    prefix = str(top).rstrip("/") + "/"
+    inside = (Path(place) for place in (*hidden.folders, *hidden.files) if place.startswith(prefix))
+    way = (parent for place in inside for parent in place.parents if str(parent).startswith(prefix))
+    return tuple(dict.fromkeys(way))
+
+
+def _links(work: WorkFolder, private: tuple[Path, ...]) -> tuple[tuple[Path, Path], ...]:
+    """The work folder's own name, when that is a link in a private folder: it stays usable inside."""
+    where = Path(os.path.realpath(work.path.parent)) / work.path.name
+    if where != work.real and any(folder in where.parents for folder in private) and where.is_symlink():
+        return ((where, work.real),)
+    return ()
