@@ -32,6 +32,12 @@ class Interrupts:
             if signal.getsignal(one) is not signal.SIG_IGN:
                 signal.signal(one, self._catch)
 
+    def end(self) -> None:
+        """When all is done: Python's own ending would let a late signal change the exit code."""
+        for one in _SIGNALS:
+            if signal.getsignal(one) == self._catch:
+                signal.signal(one, signal.SIG_IGN)
+
     def attend(self) -> None:
         """The running task is the one to cancel; at once, when a signal came before."""
         self._loop = asyncio.get_running_loop()

@@ -34,6 +34,8 @@ def run(given: list[str], home: Home) -> int:
         return asyncio.run(_Run(asked, home, interrupts).go())
     except asyncio.CancelledError:  # stopped when all was done and only the doors were being closed
         return 128 + (interrupts.caught or signal.SIGINT)
+    finally:
+        interrupts.end()
 
 
 class _Run:

@@ -97,7 +97,7 @@ async def test_a_model_answers_with_the_address_the_name_and_the_key_that_were_s
 
 async def test_closing_stops_what_runs_and_says_so(services: Services, tmp_path: Path) -> None:
     with OpenAIDouble() as double:
-        double.script([Answer(text="This takes for ever.", hang_after=1)])
+        double.script([Answer(text="This takes for ever.", hang_after=3)])
         await services.preferences.set("model.base_url", double.base_url)
         await services.preferences.set("model.name", "double-1")
         chat = await services.store.make(folder=folder(tmp_path), place="computer", mode="ask", engine="openai")
