@@ -10,7 +10,8 @@ from app.chats.events import ChatEvent, StepAnswered, StepProgress
 from tests.ui.transcript_hands import Chat
 from ui.transcript import words
 from ui.transcript.heights import Heights
-from ui.transcript.rows import AskRow, NoteRow, ProseRow, Row, Rows, Step, StoryRow, UserRow
+from ui.transcript.rows import AskRow, NoteRow, ProseRow, Row, Step, StoryRow, UserRow
+from ui.transcript.telling import Rows
 
 
 def loaded(events: list[ChatEvent]) -> Rows:

@@ -96,10 +96,12 @@ class RowsAccess(_Access):
         return QAccessible.queryAccessibleInterface(above) if above is not None else None
 
     def childCount(self) -> int:
-        return len(self.view.shown_rows())
+        return len(self.view.shown_rows()) + (not self.view.pill.isHidden())
 
     def child(self, index: int) -> QAccessibleInterface | None:  # type: ignore[override]
         rows = self.view.shown_rows()
+        if index == len(rows) and not self.view.pill.isHidden():
+            return QAccessible.queryAccessibleInterface(self.view.pill)
         return self.of_row(rows[index]) if 0 <= index < len(rows) else None
 
     def of_row(self, row: int) -> RowAccess:
@@ -110,9 +112,9 @@ class RowsAccess(_Access):
         return made
 
     def indexOfChild(self, child: QAccessibleInterface) -> int:
-        if not isinstance(child, RowAccess):
-            return -1
         rows = self.view.shown_rows()
+        if not isinstance(child, RowAccess):
+            return len(rows) if child.object() is self.view.pill else -1
         at = bisect_left(rows, child.row)
         return at if at < len(rows) and rows[at] == child.row else -1
 

@@ -7,6 +7,7 @@ from the beginning, so a guess that turns out wrong moves only the scroll bar. A
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ui.transcript import asks
@@ -16,9 +17,10 @@ from ui.transcript.highlight import Highlighter
 from ui.transcript.look import Look
 from ui.transcript.markdown import Code, read
 from ui.transcript.prose import CodeState, Prose
-from ui.transcript.rows import AskRow, NoteRow, ProseRow, Row, Rows, StoryRow, UserRow
+from ui.transcript.rows import AskRow, NoteRow, ProseRow, Row, StoryRow, UserRow
 from ui.transcript.sheet import Sheet
 from ui.transcript.story import Story
+from ui.transcript.telling import Rows
 
 _KEPT = 300  # sheets
 _TOP = 22
@@ -90,13 +92,11 @@ class Arrangement:
 
     # Sheets
 
-    def drop(self, index: int) -> None:
-        self._sheets.pop(index, None)
-
-    def drop_code(self) -> None:
-        """Forgets the sheets with code in them: their colours are known now."""
-        for index in [index for index, sheet in self._sheets.items() if sheet.scrollers]:
-            del self._sheets[index]
+    def renew(self, which: Callable[[Sheet], bool]) -> None:
+        """Has the sheets made again of which that is true: the time shows in them, or their colours are known now."""
+        for sheet in self._sheets.values():
+            if which(sheet):
+                sheet.key = ()
 
     def known(self, index: int) -> Sheet | None:
         return self._sheets.get(index)
@@ -108,7 +108,7 @@ class Arrangement:
         sheet = self._sheets.get(index)
         if sheet is None or sheet.key != key:
             sheet = self._build(row, sheet)
-            sheet.key = key
+            sheet.key, sheet.old = key, {}
             self._sheets[index] = sheet
             if len(self._sheets) > _KEPT:
                 self._sheets.popitem(last=False)
@@ -121,9 +121,11 @@ class Arrangement:
         if row.hidden:
             return Sheet(lead=0)
         sheet = Sheet(lead=self._lead(row))
+        if before is not None:
+            sheet.old = before.memo
         match row:
             case ProseRow():
-                self._prose(row, sheet, before)
+                self._prose(row, sheet)
             case UserRow():
                 asks.user(row, self.look, sheet, self.width, self.folds)
             case StoryRow():
@@ -134,7 +136,7 @@ class Arrangement:
                 asks.note(row, self.look, sheet, self.width)
         return sheet
 
-    def _prose(self, row: ProseRow, sheet: Sheet, before: Sheet | None) -> None:
+    def _prose(self, row: ProseRow, sheet: Sheet) -> None:
         pieces = read(row.text, live=row.live)
         states: list[CodeState] = []
         for piece in pieces:
@@ -143,7 +145,7 @@ class Arrangement:
                 closed = piece.closed
                 colored = self._highlighter.get(piece.language, piece.text) if closed else None
                 states.append(CodeState(name in self.folds.wrapped, name in self.folds.whole, colored))
-        Prose(self.look, sheet, self.width, before.memo if before else {}).build(pieces, states)
+        Prose(self.look, sheet, self.width).build(pieces, states)
 
     def _lead(self, row: Row) -> int:
         """The empty room above a row, by what stands over it."""
@@ -181,6 +183,11 @@ class Arrangement:
             row -= 1
             above += self.sheet(row).height
         self.anchor = (row, max(0, above))
+
+    def hold(self, row: int, y: int) -> None:
+        """Keeps a row's top at ``y`` in the window."""
+        self.anchor = (row, -y)
+        self.move(0)
 
     def go(self, value: int) -> None:
         """Moves the window to a distance from the beginning, guesses included."""

@@ -110,6 +110,8 @@ def ask(row: AskRow, look: Look, sheet: Sheet, width: int) -> None:
         x += wide + px(6)
     key = look.width("Esc", look.small) + px(12)
     wide = look.width("Don't allow", look.medium) + px(26) + px(7) + key
+    if x + wide > width - pad + px(10):  # a narrow window: on a line of its own
+        y += high + px(6)
     sheet.controls.append(
         Control(
             f"no:{step}",

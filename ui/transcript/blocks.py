@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+LONGEST = 6000  # characters of a paragraph or a list in one row
+
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _ITEM = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)")
 _MAYBE_ITEM = re.compile(r"(?:[-+*]{1,2}|\d{1,9}[.)]?)$")
@@ -113,3 +115,21 @@ def split(text: str, *, whole: bool = True) -> list[str]:
     elif out:
         out[-1] = "\n".join(lines[began:])
     return out
+
+
+def chop(block: str) -> list[str]:
+    """A block that is far too long for one, in parts that can be laid out one at a time, as few as possible.
+
+    Code and tables stay whole: code is laid out in parts of its own, and a table without its head is none.
+    """
+    if len(block) <= LONGEST or opens_fence(block.partition("\n")[0]) or block.lstrip().startswith("|"):
+        return [block]
+    parts: list[str] = []
+    while len(block) > LONGEST:
+        at = block.rfind("\n", LONGEST // 2, LONGEST)
+        if at < 0:
+            at = block.rfind(" ", LONGEST // 2, LONGEST)
+        at = LONGEST if at < 0 else at + 1
+        parts.append(block[:at])
+        block = block[at:]
+    return [*parts, block]

@@ -165,6 +165,7 @@ class OutputBox(QPlainTextEdit):
         self.setTabChangesFocus(True)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setAutoFillBackground(True)  # the room of the scroll bar too
         self.document().setDocumentMargin(themes.px(13))
         self._themes = themes
         self._text = ""
@@ -174,6 +175,7 @@ class OutputBox(QPlainTextEdit):
         tokens = self._themes.tokens
         palette = QPalette(self.palette())
         palette.setColor(QPalette.ColorRole.Base, tokens.code)
+        palette.setColor(QPalette.ColorRole.Window, tokens.code)
         palette.setColor(QPalette.ColorRole.Text, tokens.muted)
         self.setPalette(palette)
         self.setFont(self._themes.code_font("small"))

@@ -31,7 +31,7 @@ class Deeds:
             case "fold":
                 self._view.model.folds.choose(of, not control.on)
                 self._show(row)
-            case "output" | "user":
+            case "output" | "user" | "steps":
                 self._view.model.folds.flip(self._view.model.folds.whole, of)
                 self._show(row)
             case "code":
@@ -84,17 +84,9 @@ class Deeds:
         self._view.copied(row, control.name)
 
     def _show(self, row: int) -> None:
-        """Shows a row that was folded or unfolded. What the person pressed stays under the mouse."""
+        """Shows a row that was folded or unfolded: it stays where it is and opens downwards, even at the end."""
         view = self._view
         first = next((one for one in view.placed if one.row == row), None)
         if first is not None:
-            # Held by the pressed row's own top, so that the card opens downwards, even at the end.
-            view.arrangement.pinned = False
-            view.arrangement.anchor = (row, -first.y)
-            view.arrangement.move(0)
-            held = view.arrangement.anchor
-            if first.y > 0:
-                view.arrangement.move(-first.y)
-                held = view.arrangement.anchor
-            view.arrangement.anchor = held
+            view.arrangement.hold(row, first.y)
         view.show_rows()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import (
@@ -15,8 +15,9 @@ from PySide6.QtGui import (
     QMouseEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QApplication, QMenu, QToolTip
+from PySide6.QtWidgets import QApplication, QMenu, QToolTip, QWidget
 
+from ui.paint import by_keyboard
 from ui.transcript import selection as chosen
 from ui.transcript.arrangement import Placed
 from ui.transcript.markdown import Span
@@ -214,6 +215,32 @@ class Hands:
             view.scroll_to_end()
         else:
             event.ignore()
+
+    def tab(self, forward: bool) -> Literal["stay", "on"]:
+        """Gives the focus to the next button in sight; "on" when the next one is outside the view."""
+        view = self.view
+        stops = [widget for widget in view.controls.in_order() if widget.isEnabled()]
+        focus = view.window().focusWidget()
+        at = next((n for n, widget in enumerate(stops) if widget is focus), None)
+        if at is None and not forward:
+            return "on"
+        by_keyboard(view)
+        to = 0 if at is None else at + (1 if forward else -1)
+        if 0 <= to < len(stops):
+            stops[to].setFocus(Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
+            self._into_sight(stops[to])
+            return "stay"
+        if at is not None:
+            # Before the first button stands the view itself; and from it Qt finds what comes after the last.
+            view.setFocus(Qt.FocusReason.OtherFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
+        return "on" if forward else "stay"
+
+    def _into_sight(self, widget: QWidget) -> None:
+        """Scrolls so far that a button is wholly in sight."""
+        top, bottom = widget.y() - 8, widget.y() + widget.height() + 8
+        over = bottom - self.view.viewport().height()
+        if top < 0 or over > 0:
+            self.view.scroll_by(top if top < 0 else over)
 
     def copy(self) -> None:
         if not self.view.selection.empty:

@@ -9,7 +9,8 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from app.chats.events import ChatEvent, StepAsked, TurnFinished
 from ui.transcript.folds import Folds
-from ui.transcript.rows import AskRow, Rows
+from ui.transcript.rows import AskRow
+from ui.transcript.telling import Rows
 
 FRAME = 1 / 30  # seconds
 

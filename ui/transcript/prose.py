@@ -28,11 +28,10 @@ class CodeState:
 
 
 class Prose:
-    """Lays one block out, top to bottom. ``memo`` is the last sheet's, when the block has grown since."""
+    """Lays one block out, top to bottom."""
 
-    def __init__(self, look: Look, sheet: Sheet, width: int, memo: dict[object, tuple[object, Laid]]) -> None:
+    def __init__(self, look: Look, sheet: Sheet, width: int) -> None:
         self.look, self.sheet, self.width = look, sheet, width
-        self._memo = memo
         self._y = float(sheet.lead)
         self._codes = 0
 
@@ -80,7 +79,7 @@ class Prose:
         line = round(font.pixelSize() * 1.36) if para.level else look.line
         spans = in_units(para.text, para.spans)
         key = (para.text, para.level, width, spans)
-        if (known := self._memo.get(number)) is not None and known[0] == key:
+        if (known := sheet.old.get(number)) is not None and known[0] == key:
             laid = known[1]
         else:
             laid = lay(para.text, font, width, line, spans=formats(look, spans) if spans else None)
@@ -149,7 +148,7 @@ class Prose:
             colors = state.colored.ranges(look, at, min(at + _CHUNK, len(shown))) if state.colored else None
             key = (text, state.wrapped, inner, bool(colors))
             memo = (number, at)
-            if (known := self._memo.get(memo)) is not None and known[0] == key:
+            if (known := sheet.old.get(memo)) is not None and known[0] == key:
                 laid = known[1]
             else:
                 laid = lay(text, look.code, inner, look.code_line, spans=colors, wrap=wrap, code=True)

@@ -192,8 +192,9 @@ class Control:
 
 @dataclass(slots=True, eq=False)
 class Sheet:
-    """``lead`` is the empty room above the row, part of ``height``. ``memo`` lets the next sheet of a row that grows
-    reuse what did not change; ``grows`` says that its texts alone tell what changed; ``ticks`` that time shows in it.
+    """``lead`` is the empty room above the row, part of ``height``. ``memo`` is what the next sheet of the row
+    may use again, ``old`` the last one's; ``grows`` says that its texts alone tell what changed; ``ticks`` that the
+    time shows in it.
     """
 
     lead: int
@@ -203,6 +204,7 @@ class Sheet:
     controls: list[Control] = field(default_factory=list)
     scrollers: list[Scroller] = field(default_factory=list)
     memo: dict[object, tuple[object, Laid]] = field(default_factory=dict)
+    old: dict[object, tuple[object, Laid]] = field(default_factory=dict)
     tips: list[tuple[QRectF, str]] = field(default_factory=list)
     key: tuple[object, ...] = ()
     ticks: bool = False
@@ -250,16 +252,24 @@ class Sheet:
         """Lays a text out at a place and gives it back."""
         spans = in_units(text, spans or [])
         mode = QTextOption.WrapMode.WrapAnywhere if mono else QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
-        laid = lay(
-            text,
-            font,
-            width,
-            line,
-            spans=formats(look, spans) if spans else None,
-            wrap=mode if wrap else QTextOption.WrapMode.ManualWrap,
-            align=align,
-            code=mono,
+        key = (text, id(font), width, line, wrap, mono, align)  # the theme keeps its fonts, so an id names one
+        known = self.old.get(key) if not spans else None
+        laid = (
+            known[1]
+            if known
+            else lay(
+                text,
+                font,
+                width,
+                line,
+                spans=formats(look, spans) if spans else None,
+                wrap=mode if wrap else QTextOption.WrapMode.ManualWrap,
+                align=align,
+                code=mono,
+            )
         )
+        if not spans:
+            self.memo[key] = (key, laid)
         made = Text(laid, at[0], at[1], width, text, color, after)
         made.links = [span for span in spans if span.href]
         self.texts.append(made)

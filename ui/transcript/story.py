@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
+from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtGui import QColor
 
-from ui.marks import paint_mark
 from ui.paint import elided, round_box
-from ui.theme import RADIUS
-from ui.transcript import words
+from ui.transcript import strokes, words
 from ui.transcript.folds import Folds, card_name
 from ui.transcript.look import Look
 from ui.transcript.markdown import BREAK
@@ -22,6 +20,7 @@ _TAIL = 14  # lines of an output that are shown at first; of what the person ran
 _TAIL_PERSON = 30
 _BOX = 24  # lines that a long output's own box shows at once
 _COMMAND = 60  # lines of a command
+_STEPS = 12  # steps of a long story
 
 
 class Story:
@@ -48,7 +47,7 @@ class Story:
             opened = self.folds.card_open(self.row)
             self._head(self.steps, chip, opened, card_name(self.row), words.story_spoken(self.steps))
             if opened:
-                for step in self.steps:
+                for step in self._in_sight():
                     self._lines.append(self._y)
                     own = ("", "") if words.same_place(self.steps) else words.chip_of([step])
                     shown = self.folds.step_open(step)
@@ -61,7 +60,7 @@ class Story:
                     self._progress(step)
         top = float(self.sheet.lead)
         card = QRectF(0, top, self.width, self._y - top)
-        self.sheet.paints.insert(0, partial(_card, card=card, bands=self._under, lines=self._lines, look=look))
+        self.sheet.paints.insert(0, partial(strokes.card, card=card, bands=self._under, lines=self._lines, look=look))
         self.sheet.height = round(self._y)
 
     def _head(
@@ -72,7 +71,7 @@ class Story:
         top, middle = self._y, self._y + high / 2
         right = float(self.width - px(14))
         if fold:
-            sheet.paints.append(partial(_arrow, at=QPointF(right - px(3), middle), opened=opened, look=look))
+            sheet.paints.append(partial(strokes.arrow, at=QPointF(right - px(3), middle), opened=opened, look=look))
             right -= px(17)
         start = len(sheet.texts)
         text = self._time(steps)
@@ -87,7 +86,9 @@ class Story:
         hollow = all(not step.ran for step in steps)
         left = px(31)
         sheet.paints.append(
-            partial(_dot, at=QPointF(px(17), middle), radius=px(3) if sub else px(3.6), color=color, hollow=hollow)
+            partial(
+                strokes.dot, at=QPointF(px(17), middle), radius=px(3) if sub else px(3.6), color=color, hollow=hollow
+            )
         )
         headline, after = words.headline(steps)
         headline = " ".join(headline.split())
@@ -127,6 +128,20 @@ class Story:
             )
         self._y += high
 
+    def _in_sight(self) -> list[Step]:
+        """The steps to show: of very many only the last, until all are asked for."""
+        name = card_name(self.row)
+        if len(self.steps) <= _STEPS + 3 or name in self.folds.whole:
+            return self.steps
+        look, px = self.look, self.look.px
+        text = f"Show {len(self.steps) - _STEPS} earlier steps"
+        wide = look.width(text, look.small_medium) + px(16)
+        self._lines.append(self._y)
+        rect = QRectF(px(23), self._y + px(4), wide, px(26))
+        self.sheet.controls.append(Control(f"steps:{name}", rect, text, "link", ("steps.whole", name)))
+        self._y += px(34)
+        return self.steps[-_STEPS:]
+
     def _time(self, steps: list[Step]) -> str:
         if all(step.over for step in steps):
             return words.took(steps)
@@ -151,7 +166,7 @@ class Story:
         high, mark = px(20), px(12)
         wide = px(7) + mark + px(5) + look.width(where, look.small_medium) + px(9)
         box = QRectF(right - wide, middle - high / 2, wide, high)
-        self.sheet.paints.append(partial(_chip, box=box, kind=kind, look=look))
+        self.sheet.paints.append(partial(strokes.chip, box=box, kind=kind, look=look))
         self._label(where, box.x() + px(7) + mark + px(5), middle, look.tokens.place(kind), medium=True)
         self.sheet.tips.append((box, words.worked_at_spoken(kind, chip[1])))
         return box.x()
@@ -255,7 +270,7 @@ class Story:
         if event.total > 0:
             track = QRectF(left, self._y + px(31), right - left, px(3))
             part = min(1.0, event.done / event.total)
-            self.sheet.paints.append(partial(_bar, track=track, part=part, look=look))
+            self.sheet.paints.append(partial(strokes.bar, track=track, part=part, look=look))
             high = px(44)
         self._y += high
 
@@ -357,55 +372,3 @@ def _dot_color(steps: list[Step], look: Look) -> QColor:
     if any(state in ("stopped", "timed_out", "cut_off", "not_run") for state in states):
         return tokens.warn
     return tokens.faint if all(state == "refused" for state in states) else tokens.good
-
-
-def _card(
-    painter: QPainter, *, card: QRectF, bands: list[tuple[QRectF, QColor]], lines: list[float], look: Look
-) -> None:
-    tokens, radius = look.tokens, float(RADIUS["card"])
-    round_box(painter, card, radius, tokens.surface)
-    for band, color in bands:
-        if band.bottom() < card.bottom() - radius:
-            painter.fillRect(band, color)
-        else:
-            # The last band follows the card's round foot.
-            painter.save()
-            painter.setClipRect(band, Qt.ClipOperation.IntersectClip)
-            round_box(painter, card, radius, color)
-            painter.restore()
-    for y in lines:
-        painter.fillRect(QRectF(card.x(), y, card.width(), 1), tokens.border)
-    round_box(painter, card, radius, None, tokens.border)
-
-
-def _chip(painter: QPainter, *, box: QRectF, kind: str, look: Look) -> None:
-    round_box(painter, box, box.height() / 2, look.tokens.place_soft(kind))
-    side = look.px(12)
-    mark = QRectF(box.x() + look.px(7), box.center().y() - side / 2, side, side)
-    paint_mark(painter, mark, kind, look.tokens.place(kind))
-
-
-def _dot(painter: QPainter, *, at: QPointF, radius: float, color: QColor, hollow: bool) -> None:
-    painter.setPen(QPen(color, 1.4) if hollow else Qt.PenStyle.NoPen)
-    painter.setBrush(Qt.BrushStyle.NoBrush if hollow else color)
-    painter.drawEllipse(at, radius, radius)
-
-
-def _arrow(painter: QPainter, *, at: QPointF, opened: bool, look: Look) -> None:
-    painter.setPen(Qt.PenStyle.NoPen)
-    painter.setBrush(look.tokens.faint)
-    half = look.px(3)
-    points = (
-        [(-half, -half * 0.6), (half, -half * 0.6), (0, half)]
-        if opened
-        else [(-half * 0.6, -half), (half, 0), (-half * 0.6, half)]
-    )
-    painter.drawPolygon(QPolygonF([QPointF(at.x() + x, at.y() + y) for x, y in points]))
-
-
-def _bar(painter: QPainter, *, track: QRectF, part: float, look: Look) -> None:
-    radius = track.height() / 2
-    round_box(painter, track, radius, look.tokens.border)
-    if part > 0:
-        filled = QRectF(track.x(), track.y(), max(track.height(), track.width() * part), track.height())
-        round_box(painter, filled, radius, look.tokens.accent)

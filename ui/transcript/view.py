@@ -6,7 +6,6 @@ are painted, only those in sight are laid out (``arrangement.py``), and real but
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal
@@ -25,12 +24,14 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from ui.marks import paint_dot
-from ui.paint import by_keyboard, round_box
+from ui.paint import by_keyboard
 from ui.theme import TRANSCRIPT_WIDTH, Themes, scrollbar_style
 from ui.transcript import a11y, words
 from ui.transcript.arrangement import Arrangement, Placed
 from ui.transcript.controls import Controls, RowButton
+from ui.transcript.damage import Shown, damage, shown
 from ui.transcript.deeds import Deeds
+from ui.transcript.flash import Flash
 from ui.transcript.hands import Hands
 from ui.transcript.highlight import Highlighter
 from ui.transcript.look import Look
@@ -38,10 +39,9 @@ from ui.transcript.model import TranscriptModel
 from ui.transcript.pill import NewPill
 from ui.transcript.rows import AskRow, UserRow
 from ui.transcript.selection import Selection
-from ui.transcript.sheet import Sheet, Text
+from ui.transcript.sheet import Text
 
 _MARGIN = 24  # pixels kept free at each side of the column
-_FLASH_MS = 1500
 _TICK_MS = 500
 
 
@@ -74,11 +74,10 @@ class TranscriptView(QAbstractScrollArea):
         self.arrangement = Arrangement(self.model.rows, self.model.folds, self.look, self.highlighter)
         self.selection = Selection()
         self.placed: list[Placed] = []
-        self._painted: dict[int, tuple[int, Sheet]] = {}  # what the window shows now: each row's top and sheet
+        self._painted: Shown = {}  # what the window shows now
         self._listed: list[int] | None = None
         self._syncing = False
         self._value = 0
-        self._flash: tuple[int, float] | None = None
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(self.tr("Chat"))
@@ -96,13 +95,12 @@ class TranscriptView(QAbstractScrollArea):
         self._tick = QTimer(self)
         self._tick.setInterval(_TICK_MS)
         self._tick.timeout.connect(self._ticked)
-        self._flasher = QTimer(self)
-        self._flasher.setInterval(33)
-        self._flasher.timeout.connect(self._fade)
+        self.flash = Flash(self.repaint_row, self)
         themes.changed.connect(self._restyle)
         self._style_bar()
         self._join()
-        self.destroyed.connect(self.highlighter.close)
+        close = self.highlighter.close
+        self.destroyed.connect(lambda *_: close())
 
     # The model
 
@@ -196,34 +194,12 @@ class TranscriptView(QAbstractScrollArea):
 
     def _repaint(self) -> None:
         """Moves what only moved, and repaints what changed."""
-        view = self.viewport()
-        painted = {one.row: (one.y, one.sheet) for one in self.placed}
-        before, self._painted = self._painted, painted
-        kept = [row for row, (_, sheet) in painted.items() if row in before and before[row][1] is sheet]
-        shifts = {painted[row][0] - before[row][0] for row in kept}
-        if len(shifts) != 1 or abs(shift := shifts.pop()) >= view.height():
-            view.update()
-            return
-        if shift:
-            view.scroll(0, shift)
-        stays = set(kept)
-        dirty = QRect()
-        for row in painted.keys() | before.keys():
-            if row in stays:
-                continue
-            y, sheet = painted.get(row, (0, None))
-            old_y, old = before.get(row, (0, None))
-            same = 0  # what of the row is as it was
-            if sheet is not None and old is not None and y == old_y + shift:
-                same = sheet.same_as(old)
-            if sheet is not None:
-                dirty = dirty.united(QRect(0, y + same, view.width(), sheet.height - same))
-            if old is not None:
-                dirty = dirty.united(QRect(0, old_y + shift + same, view.width(), old.height - same))
-        foot = self.look.px(46)
-        end = self.placed[-1].y + self.placed[-1].sheet.height if self.placed else 0
-        dirty = dirty.united(QRect(0, end, view.width(), foot))
-        view.update(dirty)
+        view, before = self.viewport(), self._painted
+        self._painted = shown(self.placed)
+        done = damage(before, self._painted, view.size(), self.arrangement.foot)
+        if done.shift:
+            view.scroll(0, done.shift)
+        view.update(done.area)
 
     def repaint_row(self, row: int) -> None:
         for one in self.placed:
@@ -241,8 +217,8 @@ class TranscriptView(QAbstractScrollArea):
                 continue
             painter.save()
             painter.translate(left, top)
-            if self._flash is not None and self._flash[0] == row:
-                self._paint_flash(painter, sheet)
+            if row == self.flash.row:
+                self.flash.paint(painter, sheet, self.look, self.arrangement.width)
             chosen = None
             if not self.selection.empty and self.selection.rows()[0] <= row <= self.selection.rows()[1]:
                 chosen = self._chooser(row)
@@ -275,13 +251,11 @@ class TranscriptView(QAbstractScrollArea):
 
     def _ticked(self) -> None:
         """A second goes by for what is running."""
-        for one in self.placed:
-            if one.sheet.ticks:
-                self.arrangement.drop(one.row)
+        self.arrangement.renew(lambda sheet: sheet.ticks)
         self.show_rows()
 
     def _recolor(self) -> None:
-        self.arrangement.drop_code()
+        self.arrangement.renew(lambda sheet: bool(sheet.scrollers))
         self.show_rows()
 
     # The theme
@@ -316,33 +290,10 @@ class TranscriptView(QAbstractScrollArea):
         row = self.model.rows.at_seq(seq)
         if row is None:
             return False
-        self.arrangement.pinned = False
-        self.arrangement.anchor = (row, 0)
-        self.arrangement.move(-self.viewport().height() // 6)
+        self.arrangement.hold(row, self.viewport().height() // 6)
         self.show_rows()
-        self._flash = (row, time.monotonic())
-        self._flasher.start()
-        self.viewport().update()
+        self.flash.begin(row, reduced=self.themes.motion.reduced)
         return True
-
-    def _fade(self) -> None:
-        if self._flash is None or time.monotonic() - self._flash[1] > _FLASH_MS / 1000:
-            row = self._flash[0] if self._flash else -1
-            self._flash = None
-            self._flasher.stop()
-            self.repaint_row(row)
-        elif not self.themes.motion.reduced:
-            self.repaint_row(self._flash[0])
-
-    def _paint_flash(self, painter: QPainter, sheet: Sheet) -> None:
-        if self._flash is None:
-            return
-        gone = (time.monotonic() - self._flash[1]) / (_FLASH_MS / 1000)
-        strength = 1.0 if self.themes.motion.reduced else max(0.0, min(1.0, 2 - 2 * gone))
-        tokens = self.themes.tokens
-        px = self.look.px
-        rect = QRectF(-px(10), sheet.lead - px(5), self.arrangement.width + px(20), sheet.height - sheet.lead + px(10))
-        round_box(painter, rect, px(10), tokens.tint(tokens.accent_soft, strength, tokens.canvas))
 
     def scroll_by(self, by: int) -> None:
         """Moves what shows by so many pixels, as the arrow keys do."""
@@ -419,31 +370,8 @@ class TranscriptView(QAbstractScrollArea):
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Tab goes to the view, then through the buttons in sight, then on to what follows the view."""
-        stops = [widget for widget in self.controls.in_order() if widget.isEnabled()]
-        focus = self.window().focusWidget()
-        at = next((n for n, widget in enumerate(stops) if widget is focus), None)
-        if at is None and not forward:
-            return super().focusNextPrevChild(False)
-        to = 0 if at is None else at + (1 if forward else -1)
-        by_keyboard(self)
-        if 0 <= to < len(stops):
-            stops[to].setFocus(Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
-            self._reveal(stops[to])
-            return True
-        if not forward:
-            self.setFocus(Qt.FocusReason.BacktabFocusReason)
-            return True
-        if at is not None:
-            self.setFocus(Qt.FocusReason.OtherFocusReason)
-        return super().focusNextPrevChild(True)
-
-    def _reveal(self, widget: QWidget) -> None:
-        """Scrolls so far that a button is wholly in sight."""
-        top, bottom = widget.y() - 8, widget.y() + widget.height() + 8
-        if top < 0:
-            self.scroll_by(top)
-        elif bottom > self.viewport().height():
-            self.scroll_by(bottom - self.viewport().height())
+        to = self.hands.tab(forward)
+        return super().focusNextPrevChild(forward) if to == "on" else True
 
     # What is asked from outside
 
@@ -457,6 +385,20 @@ class TranscriptView(QAbstractScrollArea):
         if ask is None:
             return False
         self.answered.emit(ask.step.id, "no")
+        return True
+
+    def focus_ask(self) -> bool:
+        """Shows the open question and gives its first answer the focus. False when nothing is asked."""
+        ask = self.model.open_ask()
+        if ask is None:
+            return False
+        self.arrangement.take_new()
+        self.arrangement.hold(ask.index, self.viewport().height() // 3)
+        self.show_rows()
+        buttons = self.controls.of_row(ask.index)
+        if buttons:
+            by_keyboard(self)
+            buttons[0].setFocus(Qt.FocusReason.ShortcutFocusReason)
         return True
 
     def shown_rows(self) -> list[int]:

@@ -1,0 +1,51 @@
+"""What has to be painted anew when the rows in sight have moved or changed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from PySide6.QtCore import QRect, QSize
+
+from ui.transcript.arrangement import Placed
+from ui.transcript.sheet import Sheet
+
+Shown = dict[int, tuple[int, Sheet]]  # each row's top and sheet
+
+
+class Damage(NamedTuple):
+    """``shift``: how far everything moved, in pixels; ``area``: what is to be painted after that."""
+
+    shift: int
+    area: QRect
+
+
+def shown(placed: list[Placed]) -> Shown:
+    return {one.row: (one.y, one.sheet) for one in placed}
+
+
+def damage(before: Shown, now: Shown, size: QSize, foot: int) -> Damage:
+    """Compares what the window shows with what it is to show. ``foot`` is the free room below the last row."""
+    everything = Damage(0, QRect(0, 0, size.width(), size.height()))
+    kept = {row for row, (_, sheet) in now.items() if row in before and before[row][1] is sheet}
+    shifts = {now[row][0] - before[row][0] for row in kept}
+    if len(shifts) != 1:
+        return everything
+    shift = shifts.pop()
+    if abs(shift) >= size.height():
+        return everything
+    area = QRect()
+    wide = size.width()
+    for row in now.keys() | before.keys():
+        if row in kept:
+            continue
+        y, sheet = now.get(row, (0, None))
+        old_y, old = before.get(row, (0, None))
+        same = 0  # what of the row, from its top, is as it was
+        if sheet is not None and old is not None and y == old_y + shift:
+            same = sheet.same_as(old)
+        if sheet is not None:
+            area = area.united(QRect(0, y + same, wide, sheet.height - same))
+        if old is not None:
+            area = area.united(QRect(0, old_y + shift + same, wide, old.height - same))
+    end = max((y + sheet.height for y, sheet in now.values()), default=0)
+    return Damage(shift, area.united(QRect(0, end, wide, foot)))
