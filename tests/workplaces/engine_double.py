@@ -154,7 +154,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        if data:
+            self.wfile.write(data)
 
     def lines(self, lines: list[Any]) -> None:
         """A chunked answer of JSON lines, as a pull gives."""
@@ -230,8 +231,10 @@ class Handler(BaseHTTPRequestHandler):
             threading.Thread(target=self._run, args=(box,), daemon=True).start()
             self.give(b"", 204)
         elif action == "kill":
-            self.give(b"" if box.status == "running" else {"message": "is not running"}, 204 if box.status else 409)
-            self._end(box, 137)
+            running = box.status == "running"
+            if running:
+                self._end(box, 137)
+            self.give(b"" if running else {"message": "is not running"}, 204 if running else 409)
         elif action == "wait":
             box.ended.wait()
             self.give({"StatusCode": box.code})

@@ -248,7 +248,7 @@ def _ping(endpoint: Endpoint, limit: float) -> bool:
     connection = wire.EngineConnection(endpoint, limit)
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
         connection.request("GET", "/_ping")
-        return bool(connection.getresponse().status)
+        return connection.getresponse().status == 200
     return False
 
 
