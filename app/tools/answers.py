@@ -33,7 +33,8 @@ def for_model(started: StepStarted, finished: StepFinished | None, *, most: int 
 def _ended(started: StepStarted, finished: StepFinished) -> str:
     folder = finished.proof.get("folder")
     target = finished.proof.get("target")
-    parts = [_where(started, finished) + (f" ({target})" if target and finished.where else "")]
+    named = f" ({_short(str(target))})" if target and finished.where else ""
+    parts = [_where(started, finished) + named]
     if folder:
         parts.append(f"in {folder}")
     if finished.proof:
@@ -50,6 +51,11 @@ def _ended(started: StepStarted, finished: StepFinished) -> str:
         case _:
             how = f"Exit code {finished.code}, after {took}."
     return f"Ran {', '.join(parts)}. {how}"
+
+
+def _short(target: str) -> str:
+    """A box's name as people write it: the first 12 of its 64 letters."""
+    return target[:12] if len(target) == 64 and target.isalnum() else target
 
 
 def _where(started: StepStarted, finished: StepFinished) -> str:
