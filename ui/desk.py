@@ -18,10 +18,8 @@ from PySide6.QtCore import QObject, Signal
 if TYPE_CHECKING:
     from app.chats.events import ChatChanged, ChatEvent, Mode
     from app.chats.store import Chat, Hit
-    from app.engines.base import EngineChoice
     from app.services import Services
     from app.tasks import Tasks
-    from workplaces.place import PlaceStatus
 
 log = logging.getLogger(__name__)
 
@@ -43,16 +41,12 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One calm sentence for the person. ``stays`` keeps it until it is closed; ``button`` with ``run`` is its one step.
-
-    ``ended`` is called when it went without its button being pressed.
-    """
+    """One calm sentence for the person. ``stays``: until it is closed; ``button`` with ``run`` is its one step."""
 
     words: str
     button: str = ""
     run: Callable[[], object] | None = None
     stays: bool = False
-    ended: Callable[[], object] | None = None
 
 
 class Desk(QObject):
@@ -63,8 +57,6 @@ class Desk(QObject):
     altered: the open chat's title, folder, place, mode or engine is another.
     loaded: the events of the open chat, once they are read.
     happened: one more event of the open chat.
-    places_changed: how the places stand, or which is the default, is another.
-    engines_changed: the engines or the defaults for new chats are others.
     said: a Note for the person.
     """
 
@@ -74,10 +66,6 @@ class Desk(QObject):
     altered = Signal()
     loaded = Signal(list)
     happened = Signal(object)
-    places_changed = Signal()
-    engines_changed = Signal()
-    fixed_changed = Signal()
-    preference_changed = Signal(str, object)
     said = Signal(object)
 
     def __init__(self) -> None:
@@ -86,13 +74,11 @@ class Desk(QObject):
         self._tasks: Tasks | None = None
         self.chats: list[Chat] = []
         self.shown = Shown()
-        self.places: list[PlaceStatus] = []
         self.working: set[str] = set()
         self.recent_folders: list[Path] = []
         self._hidden: set[str] = set()  # deleted, with Undo still possible
         self._loading = ""
         self._meanwhile: list[ChatEvent] = []
-        self._looking = False
         self._ends: list[Callable[[], None]] = []
 
     # Beginning and end
@@ -115,7 +101,7 @@ class Desk(QObject):
         await services.start()
         self._services = services
         self._ends.append(services.turns.subscribe(self._on_event))
-        self._ends.append(services.preferences.subscribe(self._on_preference))
+        self._ends.append(services.store.subscribe(lambda trouble: self.say(trouble.words, stays=True)))
         self.chats = await services.store.chats()
         self.recent_folders = list(dict.fromkeys(chat.folder for chat in self.chats))[:8]
         for trouble in services.preferences.troubles:
@@ -127,18 +113,13 @@ class Desk(QObject):
         else:
             self.new_chat()
         self.chats_changed.emit()
-        self.engines_changed.emit()
         self.ready.emit()
-        self.look_at_places()
 
     async def end(self) -> None:
         """Stops listening and waits for what was begun here. The services are closed by whoever made them."""
         for end in self._ends:
             end()
         self._ends.clear()
-        if self._services is not None:
-            for chat in list(self._hidden):
-                await self._services.store.remove(chat)
         if self._tasks is not None:
             await self._tasks.close()
 
@@ -302,91 +283,46 @@ class Desk(QObject):
         self.altered.emit()
 
     def delete(self, id: str) -> None:
-        """Takes the chat from the list; it goes for good when Undo is no longer offered."""
-        chat = self.chat(id)
-        if chat is None or id in self._hidden:
-            return
-        self._hidden.add(id)
-        if self.shown.id == id:
-            self._open_other(id)
-        self.chats_changed.emit()
-        title = chat.title or NEW_CHAT
-        self.said.emit(
-            Note(f"Deleted “{title}”.", "Undo", lambda: self._undelete(id), ended=lambda: self._delete_now(id))
-        )
+        """Takes the chat from the list, and offers Undo: it is in the bin for 30 days."""
+        if self.chat(id) is not None and id not in self._hidden:
+            self._hidden.add(id)
+            self.start(self._remove(id), "delete chat")
 
-    def _open_other(self, id: str) -> None:
+    async def _remove(self, id: str) -> None:
+        chat = self.chat(id)
+        if chat is None:
+            return
+        if self.shown.id == id:
+            self._open_other()
+        self.chats_changed.emit()
+        try:
+            await self.services.turns.stop(id)
+            await self.services.store.remove(id)
+        finally:
+            self._hidden.discard(id)
+        self.chats = [other for other in self.chats if other.id != id]
+        self.chats_changed.emit()
+        self.say(f"Deleted “{chat.title or NEW_CHAT}”.", button="Undo", run=lambda: self._restore(id))
+
+    def _restore(self, id: str) -> None:
+        self.start(self._restored(id), "restore chat")
+
+    async def _restored(self, id: str) -> None:
+        await self.services.store.restore(id)
+        self.chats = await self.services.store.chats()
+        self.chats_changed.emit()
+        self.open_chat(id)
+
+    def _open_other(self) -> None:
         listed = self.listed()
         if listed:
             self.open_chat(listed[0].id)
         else:
             self.new_chat()
 
-    def _undelete(self, id: str) -> None:
-        self._hidden.discard(id)
-        self.chats_changed.emit()
-        self.open_chat(id)
-
-    def _delete_now(self, id: str) -> None:
-        if id in self._hidden:
-            self.start(self._remove(id), "delete chat")
-
-    async def _remove(self, id: str) -> None:
-        await self.services.turns.stop(id)
-        await self.services.store.remove(id)
-        self._hidden.discard(id)
-        self.chats = [chat for chat in self.chats if chat.id != id]
-        self.chats_changed.emit()
-
     async def search(self, text: str, most: int = 30) -> list[Hit]:
         hits = await self.services.store.search(text, most=most)
         return [hit for hit in hits if hit.chat.id not in self._hidden]
-
-    # Places and engines
-
-    def place(self, name: str) -> PlaceStatus | None:
-        return next((status for status in self.places if str(status.id) == name), None)
-
-    @property
-    def default_place(self) -> str:
-        return self._services.preferences.get("place") if self._services else "computer"
-
-    def look_at_places(self) -> None:
-        """Asks in the background how each place stands. One look at a time."""
-        if not self._looking:
-            self._looking = True
-            self.start(self._look(), "look at places")
-
-    @property
-    def looking(self) -> bool:
-        return self._looking
-
-    async def _look(self) -> None:
-        try:
-            if not self.places:
-                self.places = await self.services.places.status()
-                self.places_changed.emit()
-            self.places = await self.services.places.status(look=True)
-        finally:
-            self._looking = False
-            self.places_changed.emit()
-
-    def make_default(self, place: str) -> None:
-        self.prefer("place", place)
-
-    def prefer(self, name: str, value: str | int | bool) -> None:
-        self.start(self._prefer(name, value), f"set {name}")
-
-    async def _prefer(self, name: str, value: str | int | bool) -> None:
-        from app.preferences import BadPreference
-
-        try:
-            await self.services.preferences.set(name, value)
-        except BadPreference as error:
-            self.say(str(error))
-
-    def engines(self) -> list[EngineChoice]:
-        return self._services.engines.offered() if self._services else []
 
     # What comes in
 
@@ -448,12 +384,3 @@ class Desk(QObject):
         else:
             self.working.discard(id)
         self.chats_changed.emit()
-
-    def _on_preference(self, name: str, value: object) -> None:
-        self.preference_changed.emit(name, value)
-        if name in ("place", "container.image"):
-            self.places_changed.emit()
-        if name in ("mode", "engine", "model.base_url", "model.name"):
-            self.engines_changed.emit()
-        if name == "container.image":
-            self.look_at_places()

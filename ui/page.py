@@ -13,7 +13,8 @@ from ui.composer.composer import DEPTH, Composer
 from ui.composer.folder_chip import short_path
 from ui.desk import NEW_CHAT, Desk
 from ui.marks import paint_mark
-from ui.standings import name_of, runs_words
+from ui.place_words import name_of, runs_words
+from ui.standing import Standing
 from ui.theme import TRANSCRIPT_WIDTH, Themes
 from ui.widgets import Button, ElidedLabel, Ground, Label
 
@@ -139,11 +140,11 @@ class ChatPage(Ground):
     link_asked = Signal(str)
     file_asked = Signal(str)
 
-    def __init__(self, themes: Themes, desk: Desk, window: QWidget) -> None:
+    def __init__(self, themes: Themes, desk: Desk, standing: Standing, window: QWidget) -> None:
         super().__init__(themes, "canvas")
-        self._desk = desk
+        self._desk, self._standing = desk, standing
         self.header = Header(themes)
-        self.composer = Composer(themes, desk, window)
+        self.composer = Composer(themes, desk, standing, window)
         self.transcript: TranscriptView | None = None
         self._welcome = Welcome(themes)
         self._scroll_to = 0
@@ -166,7 +167,7 @@ class ChatPage(Ground):
         self.composer.followed.connect(self.followed)
         desk.shown_changed.connect(self._show_other)
         desk.altered.connect(self._show_words)
-        desk.places_changed.connect(self._show_words)
+        standing.changed.connect(self._show_words)
         desk.loaded.connect(self._load)
         desk.happened.connect(self._happened)
         themes.changed.connect(self._rescale)
@@ -211,7 +212,7 @@ class ChatPage(Ground):
         folder = shown.folder
         self.header.show_words(shown.title or NEW_CHAT, short_path(folder) if folder is not None else "")
         if folder is not None and not shown.id:
-            status = self._desk.place(shown.place)
+            status = self._standing.place(shown.place)
             self._welcome.title.setText(f"What should be done in {folder.name or folder}?")
             where = f"Commands run {runs_words(shown.place)}."
             line = status.line if status is not None and status.ready else ""
@@ -226,9 +227,7 @@ class ChatPage(Ground):
             self.transcript.model.load(events)
             self._stack.setCurrentWidget(self.transcript)
             if self._scroll_to:
-                show = getattr(self.transcript, "show_event", None)
-                if show is not None:
-                    show(self._scroll_to)
+                self.transcript.scroll_to(self._scroll_to)
         self._scroll_to = 0
 
     def _happened(self, event: ChatEvent) -> None:
@@ -242,6 +241,6 @@ class ChatPage(Ground):
     def title_words(self) -> str:
         """The window's title: the chat, and in words where its commands run."""
         shown = self._desk.shown
-        name = name_of(shown.place, self._desk.place(shown.place))
+        name = name_of(shown.place, self._standing.place(shown.place))
         where = runs_words(shown.place) if shown.place != "container" else f"in a container ({name})"
         return f"{shown.title or NEW_CHAT} — {where}" if shown.folder is not None else "Conch"

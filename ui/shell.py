@@ -7,7 +7,7 @@ what was typed. Nothing here may name the ``Qt`` namespace or import a module th
 
 from __future__ import annotations
 
-from PySide6.QtCore import QByteArray, QEvent, QRect, QRectF, QTimer, Signal
+from PySide6.QtCore import QByteArray, QEvent, QKeyCombination, QRect, QRectF, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QColor, QKeyEvent, QPainter, QPaintEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QPlainTextEdit, QWidget
 
@@ -17,6 +17,17 @@ _FOOT = 18  # as ``ui.page`` and ``ui.composer`` have it
 _CARD = 91
 _HEADER = 52
 _RADIUS = 16
+
+
+class _Editor(QPlainTextEdit):
+    """Takes text; a key that gives none (Ctrl+K, Esc) is left to the shell, for what takes over."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        text = event.text()
+        if text and text.isprintable():
+            super().keyPressEvent(event)
+        else:
+            event.ignore()
 
 
 class _Card(QWidget):
@@ -55,7 +66,7 @@ class Shell(QWidget):
         self._scale = min(2.0, max(0.8, scale))
         self._first = first
         self._tokens = _tokens(theme)
-        self._early: list[tuple[int, str]] = []
+        self._early: list[QKeyCombination] = []
         self.setWindowTitle("Conch")
         self.setAccessibleName("Conch")
         self.setMinimumSize(640, 420)
@@ -75,7 +86,7 @@ class Shell(QWidget):
         (self._editor or self).setFocus()
 
     def _make_editor(self) -> QPlainTextEdit:
-        editor = QPlainTextEdit(self)
+        editor = _Editor(self)
         editor.setAccessibleName("Message")
         editor.setFrameShape(QFrame.Shape.NoFrame)
         editor.document().setDocumentMargin(0)
@@ -109,8 +120,8 @@ class Shell(QWidget):
             return "", 0
         return self._editor.toPlainText(), self._editor.textCursor().position()
 
-    def early_keys(self) -> list[tuple[int, str]]:
-        """The keys (number, text) that were pressed when there was no editor to take them."""
+    def early_keys(self) -> list[QKeyCombination]:
+        """The keys that were pressed before there was anything to take them."""
         return list(self._early)
 
     def where(self) -> str:
@@ -146,7 +157,7 @@ class Shell(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if self._content is None:
-            self._early.append((int(event.key()), event.text()))
+            self._early.append(event.keyCombination())
         super().keyPressEvent(event)
 
     def changeEvent(self, event: QEvent) -> None:

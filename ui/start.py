@@ -159,6 +159,7 @@ async def _live(home: Home, window: Window, folder: Path | None) -> int:
         if desk.working:
             desk.say("Stopping what still runs, then Conch closes.", stays=True)
     finally:
+        window.standing.end()
         await desk.end()
         await services.close()
         shell.finish()

@@ -74,7 +74,6 @@ class Toast(QWidget):
             self._timer.start(min(self._timer.remainingTime(), SECONDS * 400))
 
     def _show(self, note: Note) -> None:
-        self._finish()
         self._note = note
         self._words.setText(note.words)
         self._step.setVisible(bool(note.button))
@@ -90,16 +89,11 @@ class Toast(QWidget):
     def dismiss(self) -> None:
         """Closes the note that is shown; the next one that waits comes."""
         self._timer.stop()
-        self._finish()
+        self._note = None
         if self._waiting:
             self._show(self._waiting.popleft())
         else:
             self.hide()
-
-    def _finish(self) -> None:
-        note, self._note = self._note, None
-        if note is not None and note.ended is not None:
-            note.ended()
 
     def _pressed(self) -> None:
         note, self._note = self._note, None

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QKeyEvent
+from PySide6.QtCore import QKeyCombination, Qt, QTimer
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QStackedWidget, QWidget
 
 from ui.actions import Actions, keys_of
@@ -16,6 +16,7 @@ from ui.desk import Desk
 from ui.page import ChatPage, FirstPage
 from ui.shell import Shell
 from ui.sidebar import Sidebar
+from ui.standing import Standing
 from ui.theme import Themes
 from ui.toast import Toast
 
@@ -33,6 +34,7 @@ class Window(QWidget):
     def __init__(self, themes: Themes, desk: Desk, shell: Shell, *, first_start: bool = False) -> None:
         super().__init__()
         self.themes, self.desk, self.shell = themes, desk, shell
+        self.standing = Standing(desk)
         self._palette: Palette | None = None
         self._settings: Settings | None = None
         self._dialog: QFileDialog | None = None
@@ -43,7 +45,7 @@ class Window(QWidget):
         self.actions_ = Actions(self)
         self._add_actions()
         self.sidebar = Sidebar(themes, desk, keys_of(self.actions_["palette"]))
-        self.page = ChatPage(themes, desk, self)
+        self.page = ChatPage(themes, desk, self.standing, self)
         self.first = FirstPage(themes)
         self.sides = QStackedWidget()
         self.pages = QStackedWidget()
@@ -76,11 +78,23 @@ class Window(QWidget):
             editor.setTextCursor(cursor)
         self.shell.host(self)
         (self.first.button if first_start else editor).setFocus()
-        if first_start and any(said in ("\r", " ") for _, said in keys):
+        for key in keys:
+            self._early_key(key, first_start)
+
+    def _early_key(self, key: QKeyCombination, first_start: bool) -> None:
+        """Does what a key that came before the window was whole was meant to do."""
+        pressed = QKeySequence(key)
+        if (action := next((one for one in self.actions_ if one.shortcut() == pressed), None)) is not None:
+            action.trigger()
+        elif key.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space) and first_start:
             self._ask_when_open = True
+        elif key.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.page.composer.send()
+        elif key.key() == Qt.Key.Key_Backspace:
+            self.page.composer.editor.textCursor().deletePreviousChar()
 
     def _wire(self) -> None:
-        desk, sidebar, page = self.desk, self.sidebar, self.page
+        desk, standing, sidebar, page = self.desk, self.standing, self.sidebar, self.page
         sidebar.new_chat.connect(self.new_chat)
         sidebar.settings.connect(self.open_settings)
         sidebar.palette_asked.connect(self.open_palette)
@@ -92,9 +106,9 @@ class Window(QWidget):
         self.first.folder_asked.connect(self.ask_folder)
         desk.shown_changed.connect(self._show)
         desk.altered.connect(self._show)
-        desk.places_changed.connect(self._show_needs)
+        standing.changed.connect(self._show_needs)
         desk.said.connect(self.toast.say)
-        desk.preference_changed.connect(self._on_preference)
+        standing.preferred.connect(self._on_preference)
         desk.ready.connect(self._ready)
         self.shell.activated.connect(self._activated)
 
@@ -137,11 +151,11 @@ class Window(QWidget):
                 self.first.button.setFocus()
 
     def _show_needs(self) -> None:
-        status = self.desk.place(self.desk.default_place)
+        status = self.standing.place(self.standing.default_place)
         needs = status is not None and status.standing in ("needs", "down")
         self.sidebar.settings_row.needs(f"{status.name}: {status.line}" if needs and status is not None else "")
         self._show()
-        if status is not None and all(one.ready or one.standing == "later" for one in self.desk.places):
+        if status is not None and all(one.ready or one.standing == "later" for one in self.standing.places):
             self._look_again.stop()
 
     # What a person can do
@@ -176,7 +190,7 @@ class Window(QWidget):
             self.page.composer.place_chip.click()
 
     def _make_default(self) -> None:
-        self.desk.make_default(self.desk.shown.place)
+        self.standing.make_default(self.desk.shown.place)
 
     def open_palette(self) -> None:
         if self._palette is None:
@@ -249,11 +263,13 @@ class Window(QWidget):
             self.open_settings(*(("", name) if key.startswith("settings:") else (name, "")))
         elif key == "choose-folder":
             self.ask_folder()
+        elif key == "choose-place":
+            self._open_places()
         else:
-            self.desk.look_at_places()
+            self.standing.look()
 
     def _follow_place(self, place: str) -> None:
-        status = self.desk.place(place)
+        status = self.standing.place(place)
         step = status.next_step if status is not None else None
         if step is not None and step.command:
             QGuiApplication.clipboard().setText(step.command)
@@ -266,13 +282,13 @@ class Window(QWidget):
         elif step is not None and step.action:
             self.follow(step.action)
         else:
-            self.desk.look_at_places()
+            self.standing.look()
 
     def _keep_looking(self) -> None:
         self._looks_left -= 1
         if self._looks_left <= 0:
             self._look_again.stop()
-        self.desk.look_at_places()
+        self.standing.look()
 
     # Links and files: what a model wrote is shown before it is opened
 
@@ -304,7 +320,7 @@ class Window(QWidget):
 
     def _activated(self) -> None:
         if self.desk.open:
-            self.desk.look_at_places()
+            self.standing.look()
 
     def _on_preference(self, name: str, value: Any) -> None:
         if name == "theme":

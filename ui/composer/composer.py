@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QRectF, Qt, Signal
@@ -16,8 +17,9 @@ from ui.composer.place_picker import PlaceChip, PlacePicker
 from ui.composer.sealed_switch import SealedSwitch
 from ui.desk import Desk
 from ui.paint import round_box, shadow
+from ui.place_words import dot_of, name_of, runs_words, standing_words
 from ui.popover import Popover
-from ui.standings import dot_of, name_of, runs_words, standing_words
+from ui.standing import Standing
 from ui.theme import RADIUS, Themes
 from ui.widgets import Button, Chip
 
@@ -34,9 +36,9 @@ class Composer(QWidget):
     folder_asked = Signal()
     followed = Signal(str)
 
-    def __init__(self, themes: Themes, desk: Desk, window: QWidget) -> None:
+    def __init__(self, themes: Themes, desk: Desk, standing: Standing, window: QWidget) -> None:
         super().__init__()
-        self.themes, self._desk, self._window = themes, desk, window
+        self.themes, self._desk, self._standing, self._window = themes, desk, standing, window
         self._kept: dict[str, tuple[str, bool]] = {}  # each chat's own draft and switch
         self._of = ""
         self._send_when_open = False
@@ -49,7 +51,7 @@ class Composer(QWidget):
         self.send_button = Button(themes, "Send", kind="primary", pill=True)
         self.stop_button = Button(themes, "Stop", mark="stop", pill=True, name="Stop what this chat is doing")
         self.place_picker: PlacePicker | None = None
-        self._pickers: list[Popover] = []
+        self._pickers: dict[Chip, Popover] = {}
 
         chips = QHBoxLayout()
         chips.setSpacing(7)
@@ -74,8 +76,8 @@ class Composer(QWidget):
         self.folder_chip.clicked.connect(self._open_folders)
         desk.shown_changed.connect(self._show_other)
         desk.altered.connect(self.refresh)
-        desk.places_changed.connect(self.refresh)
-        desk.engines_changed.connect(self._show_engine)
+        standing.changed.connect(self.refresh)
+        standing.engines_changed.connect(self._show_engine)
         desk.chats_changed.connect(self._show_working)
         desk.ready.connect(self._opened)
         themes.changed.connect(self.refresh)
@@ -136,11 +138,11 @@ class Composer(QWidget):
 
     def _show(self, *, glide: bool) -> None:
         shown = self._desk.shown
-        status = self._desk.place(shown.place)
+        status = self._standing.place(shown.place)
         name = name_of(shown.place, status)
         state = standing_words(status) if status is not None else ""
         self.place_chip.show_place(shown.place, name, dot_of(status), state, glide=glide)
-        elsewhere = any(one.ready and one.id.kind != "computer" for one in self._desk.places)
+        elsewhere = any(one.ready and one.id.kind != "computer" for one in self._standing.places)
         self.place_chip.setVisible(elsewhere or shown.place != "computer")
         self.mode_chip.show_mode(shown.mode)
         self.folder_chip.show_folder(shown.folder)
@@ -151,7 +153,7 @@ class Composer(QWidget):
 
     def _show_engine(self) -> None:
         shown = self._desk.shown
-        engine = next((one for one in self._desk.engines() if one.id == shown.engine), None)
+        engine = next((one for one in self._standing.engines() if one.id == shown.engine), None)
         if engine is None:
             self.engine_chip.show_engine("Commands" if shown.engine == "commands" else shown.engine, ready=True)
         else:
@@ -163,7 +165,7 @@ class Composer(QWidget):
             self.editor.setAccessibleDescription(hint)
 
     def _show_sealed(self) -> None:
-        status = self._desk.place(self._desk.shown.place)
+        status = self._standing.place(self._desk.shown.place)
         self.sealed.place_seals(status is None or status.seals)
         mine = self._desk.shown.engine == "commands" or self.editor.toPlainText().lstrip().startswith("!")
         self.sealed.setVisible(mine)
@@ -180,7 +182,7 @@ class Composer(QWidget):
 
     def _open_places(self) -> None:
         if self.place_picker is None:
-            self.place_picker = PlacePicker(self.themes, self._window, self._desk)
+            self.place_picker = PlacePicker(self.themes, self._window, self._desk, self._standing)
             self.place_picker.picked.connect(self._pick_place)
             self.place_picker.followed.connect(self.followed)
             self.place_picker.default_asked.connect(self._make_default)
@@ -194,29 +196,25 @@ class Composer(QWidget):
             self._desk.set_place(place)
 
     def _make_default(self) -> None:
-        self._desk.make_default(self._desk.shown.place)
+        self._standing.make_default(self._desk.shown.place)
 
     def _open_modes(self) -> None:
-        picker = self._picker(ModePicker, self.mode_chip)
-        picker.open_from(self.mode_chip)
+        self._open(self.mode_chip, lambda: ModePicker(self.themes, self._window, self._desk))
 
     def _open_engines(self) -> None:
-        picker = self._picker(EnginePicker, self.engine_chip)
-        picker.open_from(self.engine_chip)
+        self._open(self.engine_chip, lambda: EnginePicker(self.themes, self._window, self._desk, self._standing))
 
     def _open_folders(self) -> None:
-        picker = self._picker(FolderPicker, self.folder_chip)
-        picker.open_from(self.folder_chip)
+        self._open(self.folder_chip, lambda: FolderPicker(self.themes, self._window, self._desk))
 
-    def _picker(self, kind: type[ModePicker | EnginePicker | FolderPicker], chip: Chip) -> Popover:
-        for known in self._pickers:
-            if type(known) is kind:
-                return known
-        picker = kind(self.themes, self._window, self._desk)
-        picker.picked.connect(lambda key: self._picked(picker, key))
-        picker.followed.connect(lambda key: self._follow(picker, key))
-        self._with(picker, chip)
-        return picker
+    def _open(self, chip: Chip, make: Callable[[], ModePicker | EnginePicker | FolderPicker]) -> None:
+        """Opens the chip's picker, made on first use."""
+        if chip not in self._pickers:
+            picker = make()
+            picker.picked.connect(lambda key: self._picked(picker, key))
+            picker.followed.connect(lambda key: self._follow(picker, key))
+            self._with(picker, chip)
+        self._pickers[chip].open_from(chip)
 
     def _with(self, picker: Popover, chip: Chip) -> None:
         """Keeps a picker, and shows on its chip that it is open."""
@@ -227,7 +225,7 @@ class Composer(QWidget):
 
         picker.opened.connect(lambda: shows(True))
         picker.closed.connect(lambda: shows(False))
-        self._pickers.append(picker)
+        self._pickers[chip] = picker
 
     def _picked(self, picker: Popover, key: str) -> None:
         picker.shut()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QMimeData, Qt, Signal
+from collections.abc import Iterator
+
+from PySide6.QtCore import QEvent, QMimeData, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QDragEnterEvent,
@@ -10,10 +12,11 @@ from PySide6.QtGui import (
     QDropEvent,
     QFontMetricsF,
     QKeyEvent,
+    QKeySequence,
     QPalette,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QFrame, QPlainTextEdit
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
 
 from ui.theme import Themes, scrollbar_style
 
@@ -70,6 +73,21 @@ class Editor(QPlainTextEdit):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._grow()
+
+    def event(self, event: QEvent) -> bool:
+        # Qt's editor claims keys such as Ctrl+K for itself; here the window's own shortcuts come first.
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
+            pressed = QKeySequence(event.keyCombination())
+            if any(action.shortcut() == pressed for window in self._hosts() for action in window.actions()):
+                event.ignore()
+                return False
+        return super().event(event)
+
+    def _hosts(self) -> Iterator[QWidget]:
+        widget: QWidget | None = self
+        while widget is not None:
+            yield widget
+            widget = widget.parentWidget()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):

@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QWidget
 
 from ui.choices import Choice, ChoicePopover
 from ui.desk import Desk
+from ui.standing import Standing
 from ui.theme import Themes
 from ui.widgets import Chip
 
@@ -24,11 +25,11 @@ class EnginePicker(ChoicePopover):
     followed: the engine's next step, by its action's name.
     """
 
-    def __init__(self, themes: Themes, window: QWidget, desk: Desk) -> None:
+    def __init__(self, themes: Themes, window: QWidget, desk: Desk, standing: Standing) -> None:
         super().__init__(themes, window, title="What answers", width=340)
-        self._desk = desk
+        self._desk, self._standing = desk, standing
         desk.altered.connect(self.refresh)
-        desk.engines_changed.connect(self.refresh)
+        standing.engines_changed.connect(self.refresh)
 
     def open_from(self, anchor: QWidget) -> None:
         self.refresh()
@@ -37,7 +38,7 @@ class EnginePicker(ChoicePopover):
     def refresh(self) -> None:
         current = self._desk.shown.engine
         choices = []
-        for engine in self._desk.engines():
+        for engine in self._standing.engines():
             step = engine.next_step
             choices.append(
                 Choice(

@@ -13,7 +13,8 @@ from ui.choices import Choice, ChoicePopover
 from ui.desk import Desk
 from ui.marks import paint_mark
 from ui.motion import Glint, Spring
-from ui.standings import dot_of, line_of, name_of, runs_words, standing_words, step_of
+from ui.place_words import dot_of, line_of, name_of, runs_words, standing_words, step_of
+from ui.standing import Standing
 from ui.theme import RADIUS, Themes, Tokens
 from ui.widgets import Button, Chip, Label
 
@@ -140,9 +141,9 @@ class PlacePicker(ChoicePopover):
 
     default_asked = Signal()
 
-    def __init__(self, themes: Themes, window: QWidget, desk: Desk) -> None:
+    def __init__(self, themes: Themes, window: QWidget, desk: Desk, standing: Standing) -> None:
         super().__init__(themes, window, title="Where work runs")
-        self._desk = desk
+        self._desk, self._standing = desk, standing
         self._copied = ""
         self._footer_row = _Footer(themes)
         self.set_footer(self._footer_row)
@@ -151,16 +152,16 @@ class PlacePicker(ChoicePopover):
         self._uncopy.setSingleShot(True)
         self._uncopy.setInterval(COPIED_MS)
         self._uncopy.timeout.connect(self._forget_copied)
-        desk.places_changed.connect(self.refresh)
+        standing.changed.connect(self.refresh)
         desk.altered.connect(self.refresh)
-        self.opened.connect(desk.look_at_places)
+        self.opened.connect(standing.look)
         self.refresh()
 
     def refresh(self) -> None:
         """Shows the places as they stand now."""
         current = self._desk.shown.place
         choices = []
-        for status in self._desk.places:
+        for status in self._standing.places:
             place = str(status.id)
             if status.standing == "later" and place != current:
                 continue
@@ -183,9 +184,9 @@ class PlacePicker(ChoicePopover):
             )
         if not any(choice.key == current for choice in choices):
             name = name_of(current, None)
-            line = "Looking…" if not self._desk.places else "This place is not in your settings any more."
+            line = "Looking…" if not self._standing.places else "This place is not in your settings any more."
             choices.append(Choice(key=current, title=name, line=line, mark=current, tone=current))
-        default = self._desk.default_place
+        default = self._standing.default_place
         self._footer_row.words.setText(f"New chats run {runs_words(default)}")
         self._footer_row.button.setVisible(default != current)
         self.show_choices(choices, current)
