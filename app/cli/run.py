@@ -80,6 +80,9 @@ class _Run:
                 NextStep("Leave it out of the command"),
             )
         place = await services.places.for_turn(self._place)
+        if place.id.kind != "computer":
+            # Who never opens the window starts Conch here: what a killed one left there goes while this command runs.
+            await services.places.start()
         result = await place.run(
             RunRequest(
                 command=self._asked.command,

@@ -113,7 +113,7 @@ def places(given: list[str], home: Home) -> int:
         if one.next_step is not None:
             step = ": ".join(part for part in (one.next_step.label, one.next_step.command) if part)
             answer(f"  {'':{wide}}  Next: {step}")
-    answer("* new chats run there")
+    answer("* where new chats run their commands")
     return 0
 
 

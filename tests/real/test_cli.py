@@ -19,6 +19,7 @@ from typing import IO, Any
 import pytest
 
 from tests.real.engines.dockerd import Dockerd
+from tests.real.engines.person import Person
 from tests.workplaces.looking import number, processes
 
 OBJECT = {"code", "timedOut", "seconds", "where", "proof", "output", "note", "ran", "sure", "error"}
@@ -393,6 +394,37 @@ def test_the_default_place_is_where_it_runs(box: Conch) -> None:
     text = box("places").stdout.decode()
     assert "* container" in text
     assert "  computer" in text
+
+
+@pytest.mark.parametrize("place", ["computer", "container"])
+def test_an_ordinary_person_with_nothing_set_up(ordinary_user: Person, docker_host: Dockerd, place: str) -> None:
+    work = ordinary_user.folder(f"work-{place}-{number()}")
+    (work / "a.txt").write_text("from here\n")
+    python = [sys.executable, "-I", "-m", "app"]
+    env = {"DOCKER_HOST": docker_host.host, "CONCH_HOME": f"{work}.conch"}
+    done = ordinary_user.run(
+        *python, "run", "--place", place, "--folder", str(work), "--", "sh", "-c", "id -u; cat a.txt; echo hi > b.txt",
+        env=env,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, f"{ordinary_user.uid}\nfrom here\n"), done.stderr
+    made = (work / "b.txt").stat()
+    assert (made.st_uid, made.st_gid) == (ordinary_user.uid, ordinary_user.gid)
+    home = Path(f"{work}.conch")
+    assert (home.stat().st_uid, stat.S_IMODE(home.stat().st_mode)) == (ordinary_user.uid, 0o700)
+    shutil.rmtree(home)
+    shutil.rmtree(work)
+
+
+def test_what_a_killed_one_left_goes_with_the_next(box: Conch, docker_host: Dockerd) -> None:
+    mark = number()
+    process = box.begin("--", f"echo ready; exec sleep {mark}")
+    assert piped(process).readline() == b"ready\n"
+    process.kill()
+    ended(process)
+    assert len(docker_host.boxes()) == 1
+    assert box.run("--", "sleep 1").returncode == 0
+    assert docker_host.boxes() == []
+    assert running(f"sleep {mark}") == []
 
 
 def test_an_engine_that_is_not_there_runs_nothing_anywhere(tmp_path: Path) -> None:
