@@ -110,7 +110,8 @@ class Turn:
         if by_command:
             await self.command(typed.removeprefix("!").strip(), open=not self.sealed)
             return
-        engine = self._shared.catalog.engine(engine_id)
+        # In a thread: what an engine imports takes longer than a window may wait.
+        engine = await asyncio.to_thread(self._shared.catalog.engine, engine_id)
         try:
             await asyncio.to_thread(check_folder, chat.folder, self._steps.protected)
         except PlaceUnavailable as error:

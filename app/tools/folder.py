@@ -191,8 +191,8 @@ class Folder:
 def show(path: str | Parts) -> str:
     """A path as a sentence can hold it: what does not print is written out, a very long one is cut."""
     text = path if isinstance(path, str) else "/".join(path) or "."
-    text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
-    return text if len(text) <= 400 else f"{text[:300]}…{text[-80:]}"
+    text = text if len(text) <= 400 else f"{text[:300]}…{text[-80:]}"
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def reason(error: OSError) -> str:

@@ -15,6 +15,7 @@ EVERY = 0.05
 KEPT = 64 * 1024
 """Characters of a step's output that are kept as they came; the whole end of it comes with StepFinished."""
 MOST_WAITING = 64 * 1024
+MOST_PIECES = 6
 
 Put = Callable[[ChatEvent], None]
 
@@ -71,10 +72,21 @@ class OutputPump:
         self._last = self._loop.time()
         with self._lock:
             waiting, self._waiting, self._size, self._asked = self._waiting, [], 0, False
-        for stream, text in waiting:
+        for stream, text in _joined(waiting):
             kept, shown = text[: self._room], text[self._room :]
             if kept:
                 self._room -= len(kept)
                 self._keep(StepOutput(step=self._step, stream=stream, text=kept))
             if shown:
                 self._show(StepOutput(step=self._step, stream=stream, text=shown[-MOST_WAITING:]))
+
+
+def _joined(pieces: list[tuple[Stream, str]]) -> list[tuple[Stream, str]]:
+    """The pieces of one batch. Where the two streams take many turns, each becomes one: order within 50 ms is no more
+    sure than that anyway, as they come through two pipes."""
+    if len(pieces) <= MOST_PIECES:
+        return pieces
+    whole: dict[Stream, list[str]] = {}
+    for stream, text in pieces:
+        whole.setdefault(stream, []).append(text)
+    return [(stream, "".join(texts)) for stream, texts in whole.items()]

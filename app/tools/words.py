@@ -29,6 +29,7 @@ _FIND_ACTS = {"-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fpri
 _SHELL_WORDS = {"for", "while", "until", "if", "case", "{", "(", "!", "[", "[[", "function", "set", "export", "."}
 _COMPOUND = re.compile(r"[;&|<>`\n(){}]|\$\(")
 _CD = re.compile(r"\s*cd\s+[^\s;&|<>`$()]+\s*&&\s*")
+LONGEST_READ = 4000
 _TODO = {
     "Ran": "Run", "Listed": "List", "Read": "Read", "Looked": "Look", "Searched": "Search", "Wrote": "Write",
     "Edited": "Edit",
@@ -44,9 +45,10 @@ def todo(words: str) -> str:
 def command_words(command: str) -> str:
     """What a shell line does, as its row says it once it ran."""
     text = _CD.sub("", command.strip(), count=1)
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) > 1:
-        return f"Ran {len(lines)} lines of shell"
+    if (lines := sum(1 for line in text.split("\n") if line.strip())) > 1:
+        return f"Ran {lines} lines of shell"
+    if len(text) > LONGEST_READ:
+        return _program(text[:200])
     if _COMPOUND.search(text):
         return _program(text)
     try:

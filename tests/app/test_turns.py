@@ -425,6 +425,28 @@ async def test_output_is_batched_and_bounded(tmp_path: Path) -> None:
         assert finished.left_out == 2_000_000 - 128 * 1024
 
 
+async def test_two_streams_that_take_turns_are_few_events(tmp_path: Path) -> None:
+    async def prints(request: RunRequest) -> int:
+        def work() -> None:
+            for number in range(1000):
+                request.output.feed("out", f"out {number}\n".encode())
+                request.output.feed("err", f"err {number}\n".encode())
+
+        await asyncio.to_thread(work)
+        return 0
+
+    async with rig(tmp_path) as conch:
+        conch.container.work = prints
+        chat = await conch.chat(engine="commands")
+        conch.turns.send(chat, "x")
+        await conch.ended(chat)
+        shown = conch.shown(chat, StepOutput)
+        assert len(shown) < 60
+        for stream in ("out", "err"):
+            text = "".join(event.text for event in shown if event.stream == stream)
+            assert text == "".join(f"{stream} {number}\n" for number in range(1000))
+
+
 async def test_a_long_answer_is_few_events(tmp_path: Path) -> None:
     with OpenAIDouble() as model:
         text = "word " * 400

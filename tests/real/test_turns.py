@@ -73,11 +73,13 @@ async def conch(
         request.getfixturevalue("docker_host")
     else:
         request.getfixturevalue("need")("bwrap")
-    async with _conch(tmp_path, monkeypatch, request.param) as made:
+    async with Started(tmp_path, monkeypatch, request.param) as made:
         yield made
 
 
-class _conch:  # noqa: N801 - used as a function
+class Started:
+    """Conch, started in a person's home with nothing in it but the work folder."""
+
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
         self.folder = tmp_path / "person" / "work"
         self.folder.mkdir(parents=True)
@@ -149,7 +151,7 @@ async def test_no_means_that_nothing_ran_there(conch: Conch) -> None:
 
 
 async def test_what_is_typed_is_sealed_until_the_switch_is_off(conch: Conch) -> None:
-    subprocess.run(["git", "init", "-q", str(conch.folder)], check=True)
+    await asyncio.to_thread(subprocess.run, ["git", "init", "-q", str(conch.folder)], check=True)
     chat = await conch.chat(engine="commands")
     conch.services.turns.send(chat, "echo x > .git/x; echo y > y")
     await conch.first(TurnFinished)
@@ -248,7 +250,7 @@ async def test_bubblewrap_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 async def _runs_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    async with _conch(tmp_path, monkeypatch, place) as conch:
+    async with Started(tmp_path, monkeypatch, place) as conch:
         conch.model.script([Answer(calls=[Call("run_command", {"command": "touch made.txt"})]), "It did not run."])
         chat = await conch.chat(mode="full")
         conch.services.turns.send(chat, "make it")
@@ -269,7 +271,7 @@ async def test_the_place_changes_while_a_command_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, docker_host: Dockerd
 ) -> None:
     wait = "touch begun; until test -e go; do sleep 0.01; done; cat /proc/1/comm"
-    async with _conch(tmp_path, monkeypatch, "container") as conch:
+    async with Started(tmp_path, monkeypatch, "container") as conch:
         calls = [Call("run_command", {"command": wait}), Call("run_command", {"command": "cat /proc/1/comm"})]
         conch.model.script([Answer(calls=calls), "Both."])
         chat = await conch.chat(mode="full")
@@ -313,7 +315,7 @@ async def test_a_crash_in_the_middle_of_a_command(
     else:
         request.getfixturevalue("need")("bwrap")
     mark = number()
-    making = _conch(tmp_path, monkeypatch, place)
+    making = Started(tmp_path, monkeypatch, place)
     argv = [sys.executable, "-c", CRASH, str(making.folder), place, mark]
     with subprocess.Popen(argv, cwd=ROOT, env=dict(os.environ), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
