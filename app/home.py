@@ -29,7 +29,7 @@ class Home:
     def __init__(self, path: Path | None = None) -> None:
         if path is None:
             named = os.environ.get("CONCH_HOME", "")
-            path = Path(named).expanduser() if named else Path.home() / ".conch"
+            path = Path(named).expanduser() if named else _person() / ".conch"
         # Not resolved: what the person named is what they read in words. The protected places hold both spellings.
         self.path = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute keeps "..", resolve follows links
         self.chats = self.path / "chats.sqlite3"
@@ -58,7 +58,7 @@ class Home:
 
     def _refuse_too_much(self) -> None:
         # Everything under Conch's home is a protected place: a home that holds the person's own files would close them.
-        person = Path.home()
+        person = _person()
         if self.path == person or self.path in person.parents:
             raise HomeTrouble(self._words("that folder holds more than Conch"))
 
@@ -80,6 +80,15 @@ class Home:
     def _words(self, why: str) -> str:
         step = "Put that right, or name another folder in CONCH_HOME."
         return f"Conch cannot keep its things in {self.path}: {why}. {step}"
+
+
+def _person() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise HomeTrouble(
+            "It is not known where your home folder is. Set HOME to it, then start Conch again."
+        ) from None
 
 
 def _reason(error: OSError) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from app.cli.progress import ProgressLine
 from app.cli.screen import FAILED, NOT_RUN, answer, complain
 from app.cli.streams import Outlet
 from app.home import Home, protected_places
+from app.preferences import Preferences
 from app.services import PlaceServices
 from workplaces.output import Kept, OutputKeeper, Stream
 from workplaces.place import NextStep, PlaceUnavailable, Proof, RunRequest, RunResult, Stopped, WorkPlaceId
@@ -68,17 +70,17 @@ class _Run:
 
     async def _at_place(self, services: PlaceServices) -> int:
         if self._place is None:
-            if (wrong := services.preferences.unusable("place")) is not None:
-                # The default would be this computer, which is not what was chosen.
+            if (wrong := _place_unknown(services.preferences)) is not None:
                 return self._not_run(wrong, NextStep("Choose the place for new chats", command="conch default PLACE"))
             self._place = WorkPlaceId.parse(services.preferences.get("place"))
-        folder = Path.cwd() / (self._asked.folder or "")
+        try:
+            folder = (self._asked.folder or Path()).absolute()
+        except OSError:
+            step = NextStep("Go to one that is, or name one with --folder")
+            return self._not_run("The folder you are in is not there any more.", step)
         protected = await asyncio.to_thread(protected_places, self._home)
-        if (named := await asyncio.to_thread(_names_protected, self._asked.command, protected, folder)) is not None:
-            return self._not_run(
-                f"The command names {named}, which is protected: nothing may touch it, wherever it runs.",
-                NextStep("Leave it out of the command"),
-            )
+        if (refusal := await asyncio.to_thread(_refusal, self._asked, folder, protected)) is not None:
+            return self._not_run(refusal, NextStep("Leave it out of the command"))
         place = await services.places.for_turn(self._place)
         if place.id.kind != "computer":
             # Who never opens the window starts Conch here: what a killed one left there goes while this command runs.
@@ -179,21 +181,22 @@ class _Run:
             complain(words)
 
 
-def _names_protected(command: str | tuple[str, ...], protected: tuple[Path, ...], folder: Path) -> Path | None:
-    from app.guard.protected import names_protected
+def _place_unknown(preferences: Preferences) -> str | None:
+    """Why it is not known what place was chosen: the default would be this computer, which it may not have been."""
+    if (wrong := preferences.unusable("place")) is not None:
+        return wrong
+    return preferences.troubles[0] if preferences.troubles and not preferences.chosen("place") else None
 
-    return names_protected(command, protected, folder)
 
+def _refusal(asked: RunArguments, folder: Path, protected: tuple[Path, ...]) -> str | None:
+    """Why the guard lets it run nowhere. Who typed it is not asked about anything else. Touches the disk."""
+    from app.guard.judge import judge
+    from app.guard.modes import Refuse, Step
 
-def _plain(proof: Proof) -> dict[str, Any]:
-    return {
-        "place": proof.place,
-        "target": proof.target,
-        "folder": proof.folder,
-        "network": proof.network,
-        "sealed": proof.sealed,
-        "details": dict(proof.details),
-    }
+    line = asked.command if isinstance(asked.command, str) else shlex.join(asked.command)
+    step = Step(tool="run_command", arguments={}, command=line, folder=folder, open=asked.open, by_person=True)
+    verdict = judge(step, "full", (), protected=protected)
+    return verdict.words if isinstance(verdict, Refuse) else None
 
 
 def _object(
@@ -208,6 +211,8 @@ def _object(
     seconds: float = 0.0,
 ) -> str:
     """The one object of ``--json``. Every name is always there."""
+    from app.tools.command import plain
+
     proof = result.proof if result else proof
     return json.dumps(
         {
@@ -215,7 +220,7 @@ def _object(
             "timedOut": result.timed_out if result else False,
             "seconds": round(result.seconds if result else seconds, 3),
             "where": str(where) if where else "",
-            "proof": _plain(proof) if proof else None,
+            "proof": plain(proof) if proof else None,
             "output": {
                 "text": output.text,
                 "bytes": output.size,

@@ -167,9 +167,13 @@ def test_settings_that_were_damaged_are_said_and_used_as_far_as_they_read(conch:
 def test_a_place_in_the_settings_that_is_none_runs_nowhere(conch: Conch, tmp_path: Path) -> None:
     conch("get")
     (conch.home / "preferences.json").write_text('{"place": "the moon"}')
-    done = conch("run", "--folder", str(conch.person), "--", "touch ran; echo ran")
-    refused(done, "“the moon” is not a place", 125)
-    assert not (conch.person / "ran").exists()
+    work = conch.person / "work"
+    work.mkdir()
+    given = ("run", "--folder", str(work), "--", "touch ran; echo ran")
+    refused(conch(*given), "“the moon” is not a place", 125)
+    (conch.home / "preferences.json").write_text('{\n"theme": "dark",\n"place": "conta')
+    refused(conch(*given), "Your settings could not be read.", 125)
+    assert not (work / "ran").exists()
 
 
 def test_a_home_that_cannot_be_is_said(conch: Conch, tmp_path: Path) -> None:

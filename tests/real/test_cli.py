@@ -358,7 +358,7 @@ def test_what_is_protected_is_refused_wherever_it_would_run(conch: Conch) -> Non
         for more in ((), ("--open",)):
             done = conch.run(*more, "--", command)
             assert (done.returncode, done.stdout) == (125, b"")
-            assert b"which is protected" in done.stderr
+            assert b"a protected place: nothing may touch it" in done.stderr
     done = conch.run("--json", "--", "cat", str(conch.person / ".ssh/id_ed25519"))
     found = json.loads(done.stdout)
     assert (done.returncode, found["code"], found["ran"], set(found)) == (125, None, False, OBJECT)
@@ -374,6 +374,17 @@ def test_a_folder_that_cannot_be_runs_nowhere(conch: Conch, which: str) -> None:
     assert (done.returncode, done.stdout) == (125, b"")
     assert done.stderr.decode().splitlines()[1] == "Next: Choose another folder"
     assert not any((one / "ran").exists() for one in (conch.person, conch.work, Path("/")))
+
+
+def test_a_folder_that_went_under_ones_feet_runs_nowhere(sealed: Conch) -> None:
+    (sealed.work / "gone").mkdir()
+    line = 'cd gone && rmdir ../gone && exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", line, "sh", *sealed.argv("run", "--", "touch ran")], env=sealed.env, cwd=sealed.work,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 125
+    assert done.stderr.startswith("conch: The folder you are in is not there any more.\nNext: ")
 
 
 def test_a_folder_is_named_from_where_one_is(conch: Conch) -> None:
