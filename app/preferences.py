@@ -19,7 +19,9 @@ from typing import Any, Literal, overload
 
 from app import files
 from app.locks import FileLock
-from app.preferred import TABLE, BadPreference, Preference, Value, default_of, preference
+from app.preferred import TABLE, BadPreference, Value, preference
+
+__all__ = ["BadPreference", "OnChange", "PreferenceTrouble", "Preferences", "Value"]
 
 log = logging.getLogger(__name__)
 
@@ -249,8 +251,3 @@ def _good_lines(data: bytes) -> dict[str, Any]:
             continue
         good.update(found)
     return good
-
-
-__all__ = [
-    "BadPreference", "OnChange", "Preference", "PreferenceTrouble", "Preferences", "Value", "default_of", "preference",
-]  # fmt: skip

@@ -138,7 +138,3 @@ def preference(name: str) -> Preference:
         return known
     offered = ", ".join(one.name for one in _ALL if not one.internal)
     raise BadPreference(f"“{name}” is not a preference. The names are: {offered}.")
-
-
-def default_of(name: str) -> Value:
-    return preference(name).default
