@@ -11,6 +11,7 @@ import json
 import logging
 import random
 import ssl
+import time
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,6 +34,9 @@ MOST_NONSENSE = 3
 MOST_TRIES = 4
 LARGEST_ANSWER = 4 * 1024 * 1024
 LARGEST_JSON = 32 * 1024 * 1024
+LOOK_EVERY = 0.03
+"""Seconds between two looks at the stream that had to wait. A look costs the same for one token as for fifty."""
+WAITED = 0.0003
 SILENCE = 300.0
 """Seconds between two bytes. A model that is being loaded says nothing for minutes."""
 
@@ -196,7 +200,9 @@ class _Conversation:
         kind = ""
         ended = False
         try:
+            mark = time.monotonic()
             async for chunk in response.aiter_bytes():
+                waited = time.monotonic() - mark > WAITED
                 if kind != "events":
                     whole += chunk
                 if not kind and (start := bytes(whole).removeprefix(b"\xef\xbb\xbf").lstrip()):
@@ -206,6 +212,9 @@ class _Conversation:
                     break
                 if kind == "events" and (ended := self._take(decoder.feed(chunk), gathered)):
                     break
+                if waited:
+                    await asyncio.sleep(LOOK_EVERY)
+                mark = time.monotonic()
             if kind == "events" and not ended:
                 ended = self._take(decoder.finish(), gathered)
         except TooLarge:

@@ -289,6 +289,16 @@ async def test_bytes_cut_anywhere_and_comments_between(tmp_path: Path) -> None:
             assert said(conch) == text
 
 
+async def test_a_stream_that_comes_fast_is_not_held_up(tmp_path: Path) -> None:
+    events = [f'data: {{"choices":[{{"delta":{{"content":"{number} "}}}}]}}\n\n'.encode() for number in range(3000)]
+    events.append(b"data: [DONE]\n\n")
+    body = b"".join(f"{len(event):x}\r\n".encode() + event + b"\r\n" for event in events) + b"0\r\n\r\n"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with raw_server(head + body) as address, rig(tmp_path, base_url=address) as conch, asyncio.timeout(3):
+        assert (await turn(conch)).outcome == "done"
+        assert said(conch) == "".join(f"{number} " for number in range(3000))
+
+
 async def test_a_cut_off_answer_is_said_and_kept(tmp_path: Path) -> None:
     with OpenAIDouble() as model:
         model.script([Answer(text="The first part", finish="length"), Answer(text="Hm", finish="content_filter")])
