@@ -159,4 +159,8 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "computer.unsure": "Something that the command started did not end when it was told to. It may still run.",
     "command.zero": "A command cannot hold a zero byte.",
     "command.empty": "There is no program to run.",
+    # How a command ended, in its row
+    "ended.timed-out": "Ended after {span}, the time it was given.",
+    "ended.unseen": "How it ended was not seen.",
+    "ended.unsure": "Some of it may still be running there.",
 }

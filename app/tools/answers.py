@@ -24,7 +24,7 @@ def for_model(started: StepStarted, finished: StepFinished | None, *, most: int 
     parts = [_ended(started, finished)]
     if finished.outcome != "ok" and finished.words:
         parts.append(finished.words)
-    if finished.note:
+    if finished.note and finished.note not in finished.words:
         parts.append(finished.note)
     parts.append(_output(finished, most))
     return "\n".join(parts)

@@ -25,6 +25,7 @@ from workplaces.place import (
     Stopped,
     WorkPlace,
 )
+from workplaces.words import PLACE_WORDS
 
 LONGEST_COMMAND = 1024 * 1024
 PROGRESS_EVERY = 0.1
@@ -148,11 +149,11 @@ async def _ended(step: str, place: WorkPlace, result: RunResult) -> StepFinished
     words = []
     if result.timed_out:
         outcome = "timed_out"
-        words.append(f"Ended after {_span(result.seconds)}, the time it was given.")
+        words.append(PLACE_WORDS["ended.timed-out"].format(span=_span(result.seconds)))
     elif result.code is None:
-        words.append("How it ended was not seen.")
+        words.append(PLACE_WORDS["ended.unseen"])
     if not result.sure:
-        words.append("Some of it may still be running there.")
+        words.append(result.note or PLACE_WORDS["ended.unsure"])
     return await _finished(
         step, place, outcome, result.output, result.seconds, result.proof,
         code=result.code, words=" ".join(words), note=result.note,
@@ -166,7 +167,7 @@ async def _stopped(
     if isinstance(stop, Stopped):
         proof = stop.proof
         seconds = stop.seconds or seconds
-        words = stop.words or ("" if stop.sure else "Some of it may still be running there.")
+        words = stop.words or ("" if stop.sure else PLACE_WORDS["ended.unsure"])
     return await _finished(step, place, "stopped", kept, seconds, proof, words=words)
 
 
