@@ -162,16 +162,16 @@ class ChatModel(QAbstractListModel):
 
 
 class ChatDelegate(QStyledItemDelegate):
-    """``turn`` is how far the working marks have turned, in degrees; ``two_lines`` makes room for what was found."""
+    """``turn`` is how far the working marks have turned, in degrees."""
 
     def __init__(self, themes: Themes, parent: QWidget) -> None:
         super().__init__(parent)
         self.themes = themes
         self.turn = 0
-        self.two_lines = False
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        return QSize(100, self.themes.px(54 if self.two_lines else 37))
+        item = index.data(CHAT_ROLE)
+        return QSize(100, self.themes.px(54 if isinstance(item, Item) and item.snippet else 37))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         item: Item = index.data(CHAT_ROLE)

@@ -79,7 +79,7 @@ class FirstPage(Ground):
         column.setSpacing(themes.px(8))
         title = Label(themes, "A chat whose commands run where you pick", size="title", bold=True, wrap=True)
         lines = (
-            "On this computer in a sealed box, or in a fresh container. Each row says where it ran.",
+            "On this computer, sealed, or in a fresh container. Each row says where it ran.",
             "It begins with a folder to work on. Sealed commands write to that folder alone.",
         )
         self.button = Button(themes, "Choose a folder…", kind="primary")

@@ -6,6 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout, QTextOption
 from PySide6.QtWidgets import QWidget
 
+LEADING = 1.14  # a line's height in wrapped words, as a part of the font's own
 SHADOW = 18  # pixels round a floating card that its shadow needs
 
 
@@ -78,7 +79,7 @@ class WrappedText:
         while (line := self._layout.createLine()).isValid():
             line.setLineWidth(max(1.0, width))
             line.setPosition(QPointF(0, top))
-            top += line.height()
+            top += round(line.height() * LEADING)
         self._layout.endLayout()
         self.height = top
         self.width = max(

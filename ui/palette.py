@@ -14,6 +14,7 @@ from ui.actions import LISTED, keys_of
 from ui.fuzzy import score
 from ui.marks import paint_mark
 from ui.paint import elided, round_box
+from ui.place_words import run_chat_words
 from ui.popover import Popover
 from ui.theme import RADIUS, Themes, scrollbar_style
 from ui.widgets import Field, Label
@@ -151,7 +152,7 @@ class Palette(Popover):
             place = str(status.id)
             if status.ready and place != desk.shown.place:
                 run = self._later(desk.set_place, place)
-                entries.append(Entry(f"Run this chat in {status.name}", "Place", run, mark=place, words="where place"))
+                entries.append(Entry(run_chat_words(status), "Place", run, mark=place, words="where place"))
         from ui.settings.index import settings_index
 
         for found in settings_index():

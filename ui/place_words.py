@@ -43,6 +43,13 @@ def runs_words(place: str) -> str:
     return {"container": "in a container", "cloud": "in the cloud", "ssh": f"on {host}"}.get(kind, "on this computer")
 
 
+def run_chat_words(status: PlaceStatus) -> str:
+    """What the palette offers: ``Run this chat on build-box``."""
+    if status.id.kind == "computer":
+        return "Run this chat on this computer"
+    return f"Run this chat {'on' if status.id.kind == 'ssh' else 'in'} {status.name}"
+
+
 def line_of(status: PlaceStatus) -> str:
     """The place's one sentence, with a next step that is only words after it."""
     step = status.next_step

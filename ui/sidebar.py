@@ -12,7 +12,7 @@ from ui.chatlist import CHAT_ROLE, ChatDelegate, ChatModel, Item
 from ui.desk import Desk
 from ui.marks import paint_dot, paint_mark
 from ui.paint import keyboard_focus, round_box
-from ui.theme import SIDEBAR_WIDTH, Themes, scrollbar_style
+from ui.theme import Themes, scrollbar_style
 from ui.widgets import Button, Field, Ground
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TURN_MS = 60
 SEARCH_MS = 120
+MOST_TITLED = 200
 
 
 class _Brand(QWidget):
@@ -64,7 +65,7 @@ class KeyHint(Button):
         tokens = self.themes.tokens
         painter = QPainter(self)
         ring = keyboard_focus(self)
-        border = tokens.accent if ring else tokens.border
+        border = tokens.accent if ring else tokens.tint(tokens.text, 0.14, tokens.sidebar)
         ground = tokens.tint(tokens.text, 0.05, tokens.sidebar) if self.underMouse() else None
         round_box(painter, QRectF(self.rect()), 6, ground, border, width=2 if ring else 1)
         font = QFont(self.themes.font("small", weight=QFont.Weight.DemiBold))
@@ -208,16 +209,17 @@ class Sidebar(Ground):
         top.setContentsMargins(0, 0, 4, 0)
         top.addWidget(_Brand(themes), 1)
         top.addWidget(hint)
+        head = QVBoxLayout()
+        head.setContentsMargins(4, 0, 4, 0)
+        head.setSpacing(10)
+        head.addLayout(top)
+        head.addWidget(self.new_button)
+        head.addWidget(self.search)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(14, 14, 14, 14)
-        layout.setSpacing(10)
-        layout.addLayout(top)
-        layout.addWidget(self.new_button)
-        layout.addWidget(self.search)
-        inset = QHBoxLayout()
-        inset.setContentsMargins(-4, 0, -4, 0)
-        inset.addWidget(self.list)
-        layout.addLayout(inset, 1)
+        layout.setContentsMargins(10, 14, 11, 14)
+        layout.setSpacing(8)
+        layout.addLayout(head)
+        layout.addWidget(self.list, 1)
         layout.addWidget(self.settings_row)
 
         hint.clicked.connect(self.palette_asked)
@@ -240,11 +242,6 @@ class Sidebar(Ground):
         self._turning = QTimer(self)
         self._turning.setInterval(TURN_MS)
         self._turning.timeout.connect(self._turn)
-        themes.changed.connect(self._rescale)
-        self._rescale()
-
-    def _rescale(self) -> None:
-        self.setFixedWidth(self.themes.px(SIDEBAR_WIDTH))
 
     # The list
 
@@ -259,10 +256,10 @@ class Sidebar(Ground):
             folded = text.casefold()
             titled = [chat for chat in chats if folded in (chat.title or "New chat").casefold()]
             hits = self._hits if self._hits_for == text else []
-            self._delegate.two_lines = bool(hits)
-            self._model.show_found(titled, hits, working)
+            self.list.setUniformItemSizes(False)
+            self._model.show_found(titled[:MOST_TITLED], hits, working)
         else:
-            self._delegate.two_lines = False
+            self.list.setUniformItemSizes(True)
             self._model.show_chats(chats, working)
         self._mark_shown()
         spins = bool(working) and not self.themes.motion.reduced
@@ -299,7 +296,8 @@ class Sidebar(Ground):
     async def _find(self, text: str) -> None:
         hits = await self._desk.search(text)
         if self.search.text().strip() == text:
-            self._hits, self._hits_for = hits, text
+            # A chat that was found by its title is listed by its title already.
+            self._hits, self._hits_for = [hit for hit in hits if hit.seq > 1], text
             self.refresh()
 
     def focus_search(self) -> None:

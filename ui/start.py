@@ -63,7 +63,8 @@ class _Imports(QObject):
 class Opened:
     """The shell, and once it has been built the window in it."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, *, families: tuple[str, str] | None = None) -> None:
+        self._families = families
         self._before = _glance(home.preferences)
         size, theme, place = (self._before.get(name) for name in ("text.size", "theme", "window.geometry"))
         self._scale = size / 100 if isinstance(size, int) else 1.0
@@ -86,7 +87,7 @@ class Opened:
 
             motion = Motion()
             motion.watch_system()
-            themes = Themes(choice=self._theme, scale=self._scale, motion=motion)
+            themes = Themes(choice=self._theme, scale=self._scale, motion=motion, families=self._families)
             themes.dress()
             self._window = Window(themes, Desk(), self.shell, first_start=self._first)
             self.shell.setWindowIcon(app_icon())

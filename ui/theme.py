@@ -73,14 +73,25 @@ def palette_of(tokens: Tokens) -> QPalette:
 class Themes(QObject):
     """The theme in force. One is made at start and handed to every widget that paints.
 
+    ``families`` names a UI font and a fixed font to use in place of the system's, so that pictures are the same
+    everywhere.
+
     Signals:
         changed: the colours, the fonts or the sizes are others now.
     """
 
     changed = Signal()
 
-    def __init__(self, *, choice: Choice = "system", scale: float = 1.0, motion: Motion | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        choice: Choice = "system",
+        scale: float = 1.0,
+        motion: Motion | None = None,
+        families: tuple[str, str] | None = None,
+    ) -> None:
         super().__init__()
+        self._families = families
         self.motion = motion or Motion()
         self._choice: Choice = choice
         self._scale = scale
@@ -130,6 +141,8 @@ class Themes(QObject):
             return known
         system = QFontDatabase.SystemFont.FixedFont if fixed else QFontDatabase.SystemFont.GeneralFont
         font = QFont(QFontDatabase.systemFont(system))
+        if self._families is not None:
+            font.setFamilies([self._families[1 if fixed else 0]])
         font.setPixelSize(max(8, round(_SIZES[size] * self._scale)))
         font.setWeight(QFont.Weight(weight))
         self._fonts[key] = font

@@ -96,7 +96,7 @@ class Button(QAbstractButton):
         ground: QColor | None
         if self.kind == "primary":
             if not self.isEnabled():
-                return tokens.tint(tokens.accent, 0.35), None, tokens.tint(tokens.on_accent, 0.85, tokens.accent)
+                return tokens.tint(tokens.accent, 0.45), None, tokens.on_accent
             ground = tokens.accent
             if hover or down:
                 ground = tokens.tint(tokens.text, 0.16 if down else 0.08, tokens.accent)
@@ -354,7 +354,7 @@ class Field(QLineEdit):
         lit = self.hasFocus()
         fill = tokens.surface if lit else tokens.tint(tokens.text, 0.03, tokens.sunken)
         border = tokens.accent if lit else tokens.border
-        round_box(painter, QRectF(self.rect()), RADIUS["control"], fill, border, width=2 if lit else 1)
+        round_box(painter, QRectF(self.rect()), RADIUS["control"], fill, border, width=1.5 if lit else 1)
         if self._mark:
             side = px(14)
             at = QRectF(px(11), (self.height() - side) / 2, side, side)

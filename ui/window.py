@@ -17,7 +17,7 @@ from ui.page import ChatPage, FirstPage
 from ui.shell import Shell
 from ui.sidebar import Sidebar
 from ui.standing import Standing
-from ui.theme import Themes
+from ui.theme import SIDEBAR_WIDTH, Themes
 from ui.toast import Toast
 
 if TYPE_CHECKING:
@@ -64,7 +64,12 @@ class Window(QWidget):
         self._look_again.setInterval(LOOK_AGAIN_MS)
         self._look_again.timeout.connect(self._keep_looking)
         self._wire()
+        themes.changed.connect(self._rescale)
+        self._rescale()
         self._move_in(first_start)
+
+    def _rescale(self) -> None:
+        self.sides.setFixedWidth(self.themes.px(SIDEBAR_WIDTH))
 
     def _move_in(self, first_start: bool) -> None:
         """Takes the place of the shell's first frame, and what was typed there."""

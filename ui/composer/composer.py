@@ -16,6 +16,7 @@ from ui.composer.mode_chip import ModeChip, ModePicker
 from ui.composer.place_picker import PlaceChip, PlacePicker
 from ui.composer.sealed_switch import SealedSwitch
 from ui.desk import Desk
+from ui.flow import Flow
 from ui.paint import round_box, shadow
 from ui.place_words import dot_of, name_of, runs_words, standing_words
 from ui.popover import Popover
@@ -53,13 +54,15 @@ class Composer(QWidget):
         self.place_picker: PlacePicker | None = None
         self._pickers: dict[Chip, Popover] = {}
 
+        flow = Flow(7)
+        for chip in (self.folder_chip, self.place_chip, self.mode_chip, self.engine_chip, self.sealed):
+            flow.add(chip)
+        foot = Qt.AlignmentFlag.AlignBottom
         chips = QHBoxLayout()
         chips.setSpacing(7)
-        for chip in (self.folder_chip, self.place_chip, self.mode_chip, self.engine_chip, self.sealed):
-            chips.addWidget(chip)
-        chips.addStretch(1)
-        chips.addWidget(self.stop_button)
-        chips.addWidget(self.send_button)
+        chips.addWidget(flow, 1, foot)
+        chips.addWidget(self.stop_button, 0, foot)
+        chips.addWidget(self.send_button, 0, foot)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(DEPTH + 15, DEPTH + 14, DEPTH + 14, DEPTH + 11)
         layout.setSpacing(14)
@@ -260,6 +263,6 @@ class Composer(QWidget):
         painter = QPainter(self)
         card = QRectF(self.rect()).adjusted(DEPTH, DEPTH, -DEPTH, -DEPTH)
         shadow(painter, card, RADIUS["composer"], dark=tokens.dark, depth=DEPTH)
-        border = tokens.tint(tokens.accent, 0.55, tokens.border) if self.editor.hasFocus() else tokens.border
+        border = tokens.tint(tokens.accent, 0.4, tokens.border) if self.editor.hasFocus() else tokens.border
         round_box(painter, card, RADIUS["composer"], tokens.surface, border)
         painter.end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QRectF, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from ui.fuzzy import score
@@ -13,7 +13,7 @@ from ui.page import Header
 from ui.paint import keyboard_focus, round_box
 from ui.settings.base import Pane
 from ui.settings.index import PAGES, Found, settings_index
-from ui.theme import RADIUS, SIDEBAR_WIDTH, Themes
+from ui.theme import RADIUS, Themes, Tokens
 from ui.widgets import Button, Field, Ground, Label
 
 if TYPE_CHECKING:
@@ -42,6 +42,15 @@ class _Row(Button):
         painter.end()
 
 
+class _Back(Button):
+    def _label_font(self) -> QFont:
+        return self.themes.font(weight=QFont.Weight.DemiBold)
+
+    def _colors(self, tokens: Tokens) -> tuple[QColor | None, QColor | None, QColor]:
+        ground, border, _ = super()._colors(tokens)
+        return ground, border, tokens.text
+
+
 class Settings(QObject):
     """``side`` goes where the sidebar is, ``page`` where the chat is.
 
@@ -67,12 +76,10 @@ class Settings(QObject):
         layout.setSpacing(0)
         layout.addWidget(self._header)
         layout.addWidget(self._stack, 1)
-        themes.changed.connect(self._rescale)
-        self._rescale()
 
     def _build_side(self) -> None:
         themes = self.themes
-        self._back = Button(themes, "Settings", kind="quiet", mark="back", align="left", name="Back to the chats")
+        self._back = _Back(themes, "Settings", kind="quiet", mark="back", align="left", name="Back to the chats")
         self._back.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._back.clicked.connect(self.left)
         self.search = Field(themes, name="Search settings", placeholder="Search settings", mark="search")
@@ -98,9 +105,6 @@ class Settings(QObject):
         layout.addStretch(1)
         self._keys = _Keys(self)
         self.side.installEventFilter(self._keys)
-
-    def _rescale(self) -> None:
-        self.side.setFixedWidth(self.themes.px(SIDEBAR_WIDTH))
 
     # Pages
 
