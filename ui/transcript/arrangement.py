@@ -104,6 +104,8 @@ class Arrangement:
     def sheet(self, index: int) -> Sheet:
         """The row laid out, and its height known from now on."""
         row = self.rows.all[index]
+        if index >= len(self.heights):
+            self.take_new()
         key = (row.rev, self.folds.rev if not isinstance(row, NoteRow) else 0)
         sheet = self._sheets.get(index)
         if sheet is None or sheet.key != key:
@@ -200,6 +202,7 @@ class Arrangement:
 
     def arrange(self, height: int) -> list[Placed]:
         """Lays out what shows in a window of that height."""
+        self.take_new()
         if not self.rows.all:
             self.anchor = (0, 0)
             return []

@@ -23,8 +23,11 @@ def shown(placed: list[Placed]) -> Shown:
     return {one.row: (one.y, one.sheet) for one in placed}
 
 
-def damage(before: Shown, now: Shown, size: QSize, foot: int) -> Damage:
-    """Compares what the window shows with what it is to show. ``foot`` is the free room below the last row."""
+def damage(before: Shown, now: Shown, size: QSize, column: tuple[int, int], foot: int) -> Damage:
+    """Compares what the window shows with what it is to show.
+
+    ``column`` is the left edge and the width that rows paint in; ``foot`` the height below the last row that changed.
+    """
     everything = Damage(0, QRect(0, 0, size.width(), size.height()))
     kept = {row for row, (_, sheet) in now.items() if row in before and before[row][1] is sheet}
     shifts = {now[row][0] - before[row][0] for row in kept}
@@ -34,7 +37,7 @@ def damage(before: Shown, now: Shown, size: QSize, foot: int) -> Damage:
     if abs(shift) >= size.height():
         return everything
     area = QRect()
-    wide = size.width()
+    left, wide = column
     for row in now.keys() | before.keys():
         if row in kept:
             continue
@@ -44,8 +47,8 @@ def damage(before: Shown, now: Shown, size: QSize, foot: int) -> Damage:
         if sheet is not None and old is not None and y == old_y + shift:
             same = sheet.same_as(old)
         if sheet is not None:
-            area = area.united(QRect(0, y + same, wide, sheet.height - same))
+            area = area.united(QRect(left, y + same, wide, sheet.height - same))
         if old is not None:
-            area = area.united(QRect(0, old_y + shift + same, wide, old.height - same))
+            area = area.united(QRect(left, old_y + shift + same, wide, old.height - same))
     end = max((y + sheet.height for y, sheet in now.values()), default=0)
-    return Damage(shift, area.united(QRect(0, end, wide, foot)))
+    return Damage(shift, area.united(QRect(left, end, wide, foot)))

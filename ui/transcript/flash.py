@@ -48,5 +48,5 @@ class Flash(QObject):
         gone = (time.monotonic() - self._began) / (_MS / 1000)
         strength = 1.0 if self._reduced else max(0.0, min(1.0, 2 - 2 * gone))
         tokens, px = look.tokens, look.px
-        rect = QRectF(-px(10), sheet.lead - px(5), width + px(20), sheet.height - sheet.lead + px(10))
+        rect = QRectF(-px(10), sheet.lead - px(5), width + px(20), sheet.height - sheet.lead + px(5))
         round_box(painter, rect, px(10), tokens.tint(tokens.accent_soft, strength, tokens.canvas))

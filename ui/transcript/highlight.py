@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -12,6 +11,8 @@ from PySide6.QtGui import QTextCharFormat, QTextLayout
 from ui.transcript import markdown
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from ui.transcript.look import Look
 
 _MOST = 60_000  # characters; longer code is shown without colours
@@ -115,6 +116,8 @@ class Highlighter(QObject):
             self._thread().submit(markdown.warm)
 
     def _thread(self) -> ThreadPoolExecutor:
+        from concurrent.futures import ThreadPoolExecutor  # not needed until a transcript shows
+
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, "highlight")
         return self._pool

@@ -12,7 +12,7 @@ from ui.paint import round_box
 from ui.transcript.highlight import Colored
 from ui.transcript.look import Look
 from ui.transcript.markdown import BREAK, Code, Para, Piece, Rule, Table
-from ui.transcript.sheet import Control, Laid, Scroller, Sheet, Text, formats, in_units, lay, right_to_left
+from ui.transcript.sheet import Box, Control, Laid, Scroller, Sheet, Text, formats, in_units, lay, right_to_left
 
 FOLD_LINES = 30
 _CHUNK = 16  # lines of code laid out together: what streams in lays out only the last of them
@@ -40,10 +40,11 @@ class Prose:
         self.sheet.grows = all(isinstance(piece, Para | Code) and not piece.quote for piece in pieces)
         before: Piece | None = None
         for number, piece in enumerate(pieces):
-            self._y += self._gap(before, piece)
+            gap = self._gap(before, piece)
+            self._y += gap
             match piece:
                 case Para():
-                    self._para(number, piece)
+                    self._para(number, piece, gap if isinstance(before, Para) and before.quote else 0)
                 case Code():
                     self._code(number, piece, states[self._codes])
                     self._codes += 1
@@ -71,7 +72,7 @@ class Prose:
     def _indent(self, depth: int, quote: int) -> int:
         return self.look.px(22) * depth + self.look.px(16) * quote
 
-    def _para(self, number: int, para: Para) -> None:
+    def _para(self, number: int, para: Para, joins: int) -> None:
         look, sheet = self.look, self.sheet
         indent = self._indent(para.depth, para.quote)
         width = max(40, self.width - indent)
@@ -96,18 +97,15 @@ class Prose:
             text.before = "  "
         sheet.texts.append(text)
         if para.quote:
-            left = self.width - look.px(3) if rtl else 0
-            bars = [
-                QRectF(
-                    left + (-1 if rtl else 1) * look.px(16) * level,
-                    self._y - look.px(2),
-                    look.px(3),
-                    laid.height + look.px(4),
-                )
-                for level in range(para.quote)
-            ]
-            sheet.paints.append(partial(_fill, rects=bars, color=look.tokens.border))
+            self._quote(para, rtl, laid.height, joins)
         self._y += laid.height
+
+    def _quote(self, para: Para, rtl: bool, high: int, joins: int) -> None:
+        """The bars beside quoted text; ``joins`` is how far up they go to meet those of the paragraph above."""
+        px = self.look.px
+        left, step = (self.width - px(3), -px(16)) if rtl else (0, px(16))
+        bars = [QRectF(left + step * level, self._y - joins, px(3), high + joins) for level in range(para.quote)]
+        self.sheet.paints.append(partial(_fill, rects=bars, color=self.look.tokens.border))
 
     def _marker(self, para: Para, indent: int, rtl: bool, line: int) -> None:
         look = self.look
@@ -153,7 +151,9 @@ class Prose:
             else:
                 laid = lay(text, look.code, inner, look.code_line, spans=colors, wrap=wrap, code=True)
             sheet.memo[memo] = (key, laid)
-            sheet.texts.append(Text(laid, left + pad, y, inner, text, look.tokens.text, scroller=len(sheet.scrollers)))
+            part = Text(laid, left + pad, y, inner, text, look.tokens.text, scroller=len(sheet.scrollers))
+            part.looks = len(colors or ())
+            sheet.texts.append(part)
             longest = max(longest, laid.natural)
             y += laid.height
         sheet.texts[-1].after = "\n\n" if first < len(sheet.texts) else "\n"
@@ -166,7 +166,8 @@ class Prose:
             rect = QRectF(left + px(6), y - px(6), wide_words, px(26))
             sheet.controls.append(Control(f"{name}.all", rect, words, "link", ("code.whole", name), words))
             y += px(24)
-        sheet.paints.insert(0, partial(_box, rect=QRectF(left, top, wide, y - top), look=look))
+        tokens = look.tokens
+        sheet.boxes.append(Box(QRectF(left, top, wide, y - top), float(px(10)), tokens.code, tokens.border))
         self._code_head(name, code, state, QRectF(left, top, wide, y - top), window.most > 0)
         self._y = y
 
@@ -271,7 +272,3 @@ def _fill(painter: QPainter, *, rects: list[QRectF], color: QColor) -> None:
 def _draw(painter: QPainter, *, laid: Laid, x: float, y: float, color: QColor) -> None:
     painter.setPen(color)
     laid.layout.draw(painter, QPointF(x, y))
-
-
-def _box(painter: QPainter, *, rect: QRectF, look: Look) -> None:
-    round_box(painter, rect, look.px(10), look.tokens.code, look.tokens.border)

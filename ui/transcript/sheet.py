@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QTextCharFormat, QTextLayout, QTextOption
 
+from ui.paint import round_box
 from ui.transcript.look import Look
 from ui.transcript.markdown import BREAK, Span
 
@@ -22,12 +23,22 @@ Align = Literal["l", "c", "r"]
 ControlKind = Literal["primary", "plain", "quiet", "link", "code", "fold", "output"]
 
 
-class Laid(NamedTuple):
-    """Text in lines. ``natural`` is the width that its longest line wants."""
+class Laid:
+    """Text in lines."""
 
-    layout: QTextLayout
-    height: int
-    natural: float
+    __slots__ = ("_natural", "height", "layout")
+
+    def __init__(self, layout: QTextLayout, height: int) -> None:
+        self.layout, self.height = layout, height
+        self._natural = -1.0
+
+    @property
+    def natural(self) -> float:
+        """The width that its longest line wants."""
+        if self._natural < 0:
+            lines = (self.layout.lineAt(n).naturalTextWidth() for n in range(self.layout.lineCount()))
+            self._natural = max(lines, default=0.0)
+        return self._natural
 
 
 def in_units(text: str, spans: list[Span]) -> list[Span]:
@@ -101,18 +112,19 @@ def lay(
     layout.setCacheEnabled(True)
     if spans:
         layout.setFormats(spans)
-    top = 0
-    natural = 0.0
+    top, step, lower = 0, 0, 0
+    same = text.isascii()  # then no line has a letter of another font in it, and all are of one height
     layout.beginLayout()
     while (made := layout.createLine()).isValid():
         made.setLineWidth(width)
-        high = made.height()
-        step = line if high <= line else round(high + 0.5)
-        made.setPosition(QPointF(0, top + int((step - high + 1) / 2)))  # whole pixels: sharp, and level with buttons
+        if not step or not same:
+            high = made.height()
+            step = line if high <= line else round(high + 0.5)
+            lower = int((step - high + 1) / 2)  # whole pixels: sharp, and level with the buttons
+        made.setPosition(QPointF(0, top + lower))
         top += step
-        natural = max(natural, made.naturalTextWidth())
     layout.endLayout()
-    return Laid(layout, top, natural)
+    return Laid(layout, top)
 
 
 @dataclass(slots=True, eq=False)
@@ -153,6 +165,23 @@ class Text:
     def length(self) -> int:
         """In Qt's positions."""
         return len(self.text) if units(self.text) else len(self.text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+class Box(NamedTuple):
+    """A rounded ground with an edge."""
+
+    rect: QRectF
+    radius: float
+    fill: QColor
+    edge: QColor
+
+    def paint(self, painter: QPainter, clip: QRectF) -> None:
+        """Paints what shows in ``clip``. A tall box is cut down first: its corners are what costs."""
+        rect, spare = QRectF(self.rect), 2 * self.radius + 2
+        rect.setTop(max(rect.top(), clip.top() - spare))
+        rect.setBottom(min(rect.bottom(), clip.bottom() + spare))
+        if rect.height() > 0:
+            round_box(painter, rect, self.radius, self.fill, self.edge)
 
 
 @dataclass(slots=True, eq=False)
@@ -200,6 +229,7 @@ class Sheet:
     lead: int
     height: int = 0
     texts: list[Text] = field(default_factory=list)
+    boxes: list[Box] = field(default_factory=list)
     paints: list[Paint] = field(default_factory=list)
     controls: list[Control] = field(default_factory=list)
     scrollers: list[Scroller] = field(default_factory=list)
@@ -283,6 +313,8 @@ class Sheet:
         clip: QRectF,
     ) -> None:
         """Paints what of the sheet lies in ``clip``; ``chosen`` gives each text's selected part."""
+        for box in self.boxes:
+            box.paint(painter, clip)
         for paint in self.paints:
             paint(painter)
         for number, text in enumerate(self.texts):

@@ -76,7 +76,7 @@ class TranscriptView(QAbstractScrollArea):
         self.placed: list[Placed] = []
         self._painted: Shown = {}  # what the window shows now
         self._listed: list[int] | None = None
-        self._syncing = False
+        self._syncing = self._waits = False
         self._value = 0
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -138,14 +138,26 @@ class TranscriptView(QAbstractScrollArea):
 
     def _changed(self, changed: set[int]) -> None:
         self._listed = None
-        fresh = len(self.arrangement.heights)
         rows = self.model.rows.all
         self.arrangement.take_new()
-        if any(isinstance(rows[index], UserRow) for index in changed if index >= fresh):
+        if any(isinstance(rows[index], UserRow) for index in changed):
             self.arrangement.pinned = True  # what the person has just sent is always shown
         elif not self.arrangement.pinned and changed:
             self.pill.offer()
-        self.show_rows()
+        if self.isVisible() and not self._grown(changed):
+            self.show_rows()
+
+    def _grown(self, changed: set[int]) -> bool:
+        """The way of nearly every piece of an answer: the last row is a little longer and nothing else moves."""
+        last = self.placed[-1] if self.placed else None
+        if last is None or changed != {last.row} or last.row != len(self.model.rows.all) - 1 or last.sheet.controls:
+            return False
+        sheet = self.arrangement.sheet(last.row)
+        if sheet.height != last.sheet.height or sheet.controls:
+            return False
+        self.placed[-1] = Placed(last.row, last.y, sheet)
+        self._repaint()
+        return True
 
     def _finished(self, outcome: str, said: str) -> None:
         last = next((row for row in reversed(self.model.rows.all) if not row.hidden), None)
@@ -196,7 +208,9 @@ class TranscriptView(QAbstractScrollArea):
         """Moves what only moved, and repaints what changed."""
         view, before = self.viewport(), self._painted
         self._painted = shown(self.placed)
-        done = damage(before, self._painted, view.size(), self.arrangement.foot)
+        waits, self._waits = self._waits, self.model.rows.waiting
+        foot = self.arrangement.foot if waits or self._waits else 0
+        done = damage(before, self._painted, view.size(), (self.column - 12, self.arrangement.width + 24), foot)
         if done.shift:
             view.scroll(0, done.shift)
         view.update(done.area)
