@@ -337,6 +337,23 @@ def test_a_link_says_its_real_target_and_opens_on_a_click(meet: Meet) -> None:
     assert clipboard() == "https://evil.example/x"
 
 
+def test_a_link_is_reached_and_opened_with_the_keyboard(meet: Meet) -> None:
+    person = meet(
+        Chat().user("q").says("See [the docs](https://docs.example/x) or https://other.example/y now.").done().events
+    )
+    opened = QSignalSpy(person.view.link_activated)
+    person.view.setFocus()
+    names = []
+    for _ in range(2):
+        person.key(Qt.Key.Key_Tab)
+        focus = person.view.window().focusWidget()
+        assert focus is not None
+        names.append(focus.accessibleName())
+        person.key(Qt.Key.Key_Return)
+    assert names == ["Link: the docs. https://docs.example/x", "Link: https://other.example/y. https://other.example/y"]
+    assert [opened.at(n)[0] for n in range(opened.count())] == ["https://docs.example/x", "https://other.example/y"]
+
+
 def test_selecting_a_links_words_does_not_open_it(meet: Meet) -> None:
     person = meet(Chat().user("q").says("See [all of these words](https://docs.example/x) now.").done().events)
     opened = QSignalSpy(person.view.link_activated)

@@ -23,7 +23,7 @@ from app.chats.events import (
 )
 from ui.theme import Choice, Themes
 from ui.transcript.model import TranscriptModel
-from ui.transcript.selection import cursor_x
+from ui.transcript.sheet import cursor_x
 from ui.transcript.view import TranscriptView
 
 

@@ -45,6 +45,7 @@ class RowButton(QAbstractButton):
             self._said = ""
             self._back.stop()
         same = key == self.key
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents, control.kind == "reach")
         old, self.key, self.control = self.control, key, control
         if control is old and same:
             return
@@ -96,11 +97,11 @@ class RowButton(QAbstractButton):
             ground, border = tokens.surface, tokens.border
             if hover or down:
                 ground = tokens.tint(tokens.text, 0.08 if down else 0.04)
-        elif kind == "fold":
-            if hover:
+        elif kind in ("fold", "reach"):
+            if hover and kind == "fold":
                 ground = QColor(tokens.text)
                 ground.setAlphaF(0.03)
-            radius = float(RADIUS["card"] - 2)
+            radius = float(RADIUS["card"] - 2) if kind == "fold" else 5.0
         else:
             ink = tokens.accent if kind == "link" else tokens.text if hover else tokens.muted
             under = tokens.code if kind == "code" else tokens.surface

@@ -26,6 +26,8 @@ class Deeds:
         match what:
             case "answer":
                 self._view.answered.emit(of, how)
+            case "link":
+                self._view.link_activated.emit(of)
             case "stop":
                 self._view.stop_asked.emit()
             case "fold":

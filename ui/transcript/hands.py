@@ -23,6 +23,7 @@ from ui.transcript.arrangement import Placed
 from ui.transcript.markdown import Span
 from ui.transcript.rows import StoryRow
 from ui.transcript.selection import Pos
+from ui.transcript.sheet import cursor_x
 
 if TYPE_CHECKING:
     from ui.transcript.view import TranscriptView
@@ -288,7 +289,7 @@ class Hands:
         text = arrangement.sheet(row).texts[number]
         layout = text.laid.layout
         line = layout.lineForTextPosition(min(position, text.length))
-        x = chosen.cursor_x(line, position)
+        x = cursor_x(line, position)
         to = line.lineNumber() + (1 if down else -1)
         if 0 <= to < layout.lineCount():
             return row, number, layout.lineAt(to).xToCursor(x)

@@ -44,7 +44,7 @@ class TranscriptModel(QObject):
 
     def load(self, events: Iterable[ChatEvent]) -> None:
         """Shows a chat from the beginning."""
-        self.rows = Rows()
+        self.rows, self.folds = Rows(), Folds()
         self.rows.load(events)
         self.rows.changed.clear()
         self.pinned, self.anchor = True, (0, 0)

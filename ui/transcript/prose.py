@@ -12,7 +12,19 @@ from ui.paint import round_box
 from ui.transcript.highlight import Colored
 from ui.transcript.look import Look
 from ui.transcript.markdown import BREAK, Code, Para, Piece, Rule, Table
-from ui.transcript.sheet import Box, Control, Laid, Scroller, Sheet, Text, formats, in_units, lay, right_to_left
+from ui.transcript.sheet import (
+    Box,
+    Control,
+    Laid,
+    Scroller,
+    Sheet,
+    Text,
+    cursor_x,
+    formats,
+    in_units,
+    lay,
+    right_to_left,
+)
 
 FOLD_LINES = 30
 _CHUNK = 16  # lines of code laid out together: what streams in lays out only the last of them
@@ -53,7 +65,22 @@ class Prose:
                 case Rule():
                     self._rule()
             before = piece
+        self._reach()
         self.sheet.height = round(self._y + 0.49)
+
+    def _reach(self) -> None:
+        """Lets the keyboard and a screen reader come to the links."""
+        for number, text in enumerate(self.sheet.texts):
+            for span in text.links:
+                line = text.laid.layout.lineForTextPosition(span.start)
+                first, last = cursor_x(line, span.start), cursor_x(line, span.start + span.length)
+                rect = QRectF(text.x + min(first, last), text.y + line.y(), abs(last - first), line.height())
+                says = f"Link: {text.copied(span.start, span.start + span.length)}. {span.href}"
+                name = f"link{number}.{span.start}"
+                self.sheet.controls.append(
+                    Control(name, rect.adjusted(-3, -1, 3, 1), "", "reach", ("link", span.href), says)
+                )
+        self.sheet.controls.sort(key=lambda control: (control.rect.y(), control.rect.x()))
 
     def _gap(self, before: Piece | None, piece: Piece) -> int:
         px = self.look.px

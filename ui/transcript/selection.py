@@ -11,16 +11,10 @@ from ui.transcript.arrangement import Arrangement, Placed
 from ui.transcript.look import Look
 from ui.transcript.markdown import BREAK, Span
 from ui.transcript.rows import AskRow, NoteRow, ProseRow, Row, StoryRow, UserRow
-from ui.transcript.sheet import Sheet, Text, format_range
+from ui.transcript.sheet import Sheet, Text, cursor_x, format_range
 
 Pos = tuple[int, int, int]  # row, text within its sheet, Qt's position within the text
 Unit = Literal["letter", "word", "block"]
-
-
-def cursor_x(line: QTextLine, position: int) -> float:
-    """``cursorToX`` gives (x, position) in PySide6."""
-    answer: object = line.cursorToX(position)
-    return float(answer[0]) if isinstance(answer, tuple) else float(answer)  # type: ignore[arg-type]
 
 
 def line_at(text: Text, y: float) -> QTextLine:

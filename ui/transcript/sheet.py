@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QTextCharFormat, QTextLayout, QTextOption
+from PySide6.QtGui import QColor, QFont, QPainter, QTextCharFormat, QTextLayout, QTextLine, QTextOption
 
 from ui.paint import round_box
 from ui.transcript.look import Look
@@ -20,7 +20,7 @@ from ui.transcript.markdown import BREAK, Span
 
 Paint = Callable[[QPainter], None]
 Align = Literal["l", "c", "r"]
-ControlKind = Literal["primary", "plain", "quiet", "link", "code", "fold", "output"]
+ControlKind = Literal["primary", "plain", "quiet", "link", "code", "fold", "output", "reach"]
 
 
 class Laid:
@@ -39,6 +39,12 @@ class Laid:
             lines = (self.layout.lineAt(n).naturalTextWidth() for n in range(self.layout.lineCount()))
             self._natural = max(lines, default=0.0)
         return self._natural
+
+
+def cursor_x(line: QTextLine, position: int) -> float:
+    """``cursorToX`` gives (x, position) in PySide6."""
+    answer: object = line.cursorToX(position)
+    return float(answer[0]) if isinstance(answer, tuple) else float(answer)  # type: ignore[arg-type]
 
 
 def in_units(text: str, spans: list[Span]) -> list[Span]:
@@ -199,7 +205,8 @@ class Scroller:
 
 @dataclass(slots=True, eq=False)
 class Control:
-    """A real button (or, for ``output``, a box of text) that is put over the sheet.
+    """A real button that is put over the sheet; for ``output`` a box of text, for ``reach`` a place for the keyboard
+    alone, over words that the mouse finds by itself.
 
     ``name`` names it within its row; ``says`` is for a screen reader and ``hint`` is said after it; ``does`` is the
     verb and its argument; ``key`` is a key that does the same, shown as a cap; ``stick`` is how far down it may go to
