@@ -28,13 +28,13 @@ LONGEST_COMMAND = 1 << 20  # all arguments; the kernel takes two megabytes, the 
 # What runs first in the box. $1 and $2 are patterns for the work folder and its .git as they are here; what follows is
 # the command. It makes HOME, says on one line which folder and which .git it sees and whether the program is there, and
 # only goes on when they are the same. That line is always the first of the output: the command does not run before it,
-# so no command can write it. `exec` leaves nothing of this behind. `set --` keeps the environment untouched.
+# so no command can write it. `exec` leaves nothing of this behind. `set --` and `unset` keep the environment as it was.
 FIRST_LINES = f"""\
 mkdir -m 700 {HOME} 2>/dev/null
 set -- "$(stat -c %d:%i:%Y . 2>/dev/null)" "$(stat -c %d:%i .git 2>/dev/null)" "$@"
 if case "$5" in */*) [ -f "$5" ] && [ -x "$5" ];; *) command -v -- "$5" >/dev/null 2>&1;; esac
 then echo "$1 $2 there"; else echo "$1 $2 missing"; fi
-case "$1" in $3) case "$2" in $4) shift 4; exec "$@";; esac;; esac
+case "$1" in $3) case "$2" in $4) shift 4; unset PWD OLDPWD SHLVL; exec "$@";; esac;; esac
 exit 125"""
 
 
