@@ -87,6 +87,6 @@ def fresh_dockerd(tmp_path: Path, ordinary_user: person.Person, monkeypatch: pyt
 @pytest.fixture(scope="session")
 def xvfb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[displays.Display]:
     """A display with a mouse and a keyboard (xdotool)."""
-    _need("Xvfb", "xdotool", "xwd", "xwininfo")
+    _need("Xvfb", "xdotool", "xwininfo")
     with displays.display(tmp_path_factory.mktemp("xvfb")) as shown:
         yield shown

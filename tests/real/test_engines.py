@@ -106,6 +106,8 @@ def test_a_display_takes_a_window_and_keys(xvfb: Display, tmp_path: Path) -> Non
     import subprocess
     import sys
 
+    from PySide6.QtGui import QImage
+
     code = (
         "import sys; from PySide6.QtWidgets import QApplication, QLineEdit\n"
         "app = QApplication([]); line = QLineEdit(); line.setWindowTitle('conch-keys'); line.show()\n"
@@ -121,7 +123,10 @@ def test_a_display_takes_a_window_and_keys(xvfb: Display, tmp_path: Path) -> Non
             assert shown.stdout.readline() == "hello\n"
         finally:
             shown.kill()
-    assert (tmp_path / "shown.png").stat().st_size > 500
+    picture = QImage(str(tmp_path / "shown.png"))
+    inks = {picture.pixel(x, y) for x in range(120) for y in range(40)}
+    assert picture.width() == 1400
+    assert len(inks) > 5  # letters are drawn with soft edges
     stranger = {**xvfb.env, "XAUTHORITY": str(tmp_path / "none")}
     look = subprocess.run(["xwininfo", "-root"], env=stranger, capture_output=True, check=False)
     assert look.returncode != 0

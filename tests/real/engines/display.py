@@ -9,13 +9,10 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.real.engines.needs import program
 from tests.real.engines.processes import start, stop, wait_until
-
-if TYPE_CHECKING:
-    from PySide6.QtGui import QImage
+from tests.real.engines.screen import Screen
 
 
 class Display:
@@ -46,18 +43,15 @@ class Display:
 
     def picture(self, file: Path) -> None:
         """Writes what is on the display to a PNG."""
-        line = [program("xwd") or "xwd", "-root", "-silent"]
-        dump = subprocess.run(line, env=self.env, check=True, capture_output=True, timeout=30).stdout
-        _image(dump).save(str(file))
+        from PySide6.QtGui import QImage
 
-
-def _image(dump: bytes) -> QImage:
-    """Reads a 32-bit dump of xwd (XWDFile.h): a header of big-endian words, colours of 12 bytes, then the pixels."""
-    from PySide6.QtGui import QImage
-
-    words = struct.unpack(">25I", dump[:100])
-    size, width, height, stride, colours = words[0], words[4], words[5], words[12], words[19]
-    return QImage(dump[size + 12 * colours :], width, height, stride, QImage.Format.Format_RGB32).copy()
+        screen = Screen(self.name, self.xauthority)
+        try:
+            whole = screen.whole()
+            image = QImage(screen.picture(whole), whole.width, whole.height, QImage.Format.Format_RGB32)
+        finally:
+            screen.close()
+        image.save(str(file))
 
 
 def _cookie(secret: bytes) -> bytes:

@@ -24,7 +24,6 @@ PACKAGES = {
     "useradd": "passwd",
     "unshare": "util-linux",
     "xdotool": "xdotool",
-    "xwd": "x11-apps",
     "xwininfo": "x11-utils",
 }
 # Programs that live where an ordinary user's PATH does not look.

@@ -10,10 +10,14 @@ import ctypes
 import ctypes.util
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 _ROOT_COLOUR = 0xFF00FF  # nobody paints a window in this
 _GRID = 5
+_SOME = 60  # points: more than a cursor's blink, less than a letter or two
 _STRUCTURE_MASK, _MAP_NOTIFY, _ZPIXMAP = 1 << 19, 19, 2
 
 
@@ -35,6 +39,16 @@ class _Image(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
+class Box:
+    """A part of a window, in points; ``right`` and ``bottom`` are just outside."""
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """A window on the display: its id, and where it is."""
 
@@ -44,24 +58,38 @@ class Shown:
     width: int
     height: int
 
+    @property
+    def box(self) -> Box:
+        return Box(0, 0, self.width, self.height)
+
 
 class Screen:
-    """A display, watched. Raises OSError when there is none."""
+    """A display, looked at. Raises OSError when there is none, or it does not let us in."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, xauthority: Path) -> None:
         self._x = ctypes.CDLL(ctypes.util.find_library("X11") or "libX11.so.6")
         self._test = ctypes.CDLL(ctypes.util.find_library("Xtst") or "libXtst.so.6")
         for function in ("XOpenDisplay", "XGetImage"):
             getattr(self._x, function).restype = ctypes.c_void_p
         for function in ("XDefaultRootWindow", "XStringToKeysym"):
             getattr(self._x, function).restype = ctypes.c_ulong
-        self._display = ctypes.c_void_p(self._x.XOpenDisplay(name.encode()))
+        with _environment("XAUTHORITY", str(xauthority)):  # libX11 asks for it there and nowhere else
+            self._display = ctypes.c_void_p(self._x.XOpenDisplay(name.encode()))
         if not self._display.value:
             raise OSError(f"there is no display {name}")
         self._root = ctypes.c_ulong(self._x.XDefaultRootWindow(self._display))
+
+    def watch(self) -> None:
+        """Makes ready for ``painted``: gives the root the colour by which a window nobody has drawn in is known."""
         self._x.XSetWindowBackground(self._display, self._root, ctypes.c_ulong(_ROOT_COLOUR))
         self._x.XSelectInput(self._display, self._root, ctypes.c_long(_STRUCTURE_MASK))
         self.clear()
+
+    def whole(self) -> Shown:
+        """The display itself."""
+        shown = self._geometry(self._root.value)
+        assert shown is not None
+        return shown
 
     def clear(self) -> None:
         """Paints what lies under all windows anew, and forgets what happened before."""
@@ -140,7 +168,7 @@ class Screen:
         return data
 
     def picture(self, shown: Shown) -> bytes:
-        """The whole window as it is on the display now."""
+        """The whole window as it is on the display now: 4 bytes a point, blue first, row after row."""
         return self._pixels(shown.x, shown.y, shown.width, shown.height)
 
     def press(self, *names: str) -> None:
@@ -155,27 +183,58 @@ class Screen:
             self._test.XTestFakeKeyEvent(self._display, code, 0, ctypes.c_ulong(0))
         self._x.XFlush(self._display)
 
-    def changed(self, shown: Shown, before: bytes, *, share: float, seconds: float) -> float:
-        """Waits until this share of the window looks other than before (a cursor's blink does not). Returns when.
-
-        Raises TimeoutError.
-        """
+    def changed(self, shown: Shown, before: bytes, box: Box, *, seconds: float) -> float:
+        """Waits until a part of the window looks other than before. Returns when. Raises TimeoutError."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
-            now = self.picture(shown)
-            if difference(before, now) >= share:
+            if difference(before, self.picture(shown), shown.width, box) > _SOME:
                 return time.perf_counter()
             time.sleep(0.002)
-        raise TimeoutError("the key changed nothing in the window")
+        raise TimeoutError("the keys changed nothing in the window")
+
+    def settled(self, shown: Shown, *, still: float = 0.4, seconds: float = 10.0) -> bytes:
+        """Waits until the window has looked the same for a while (a cursor may blink). Returns its picture."""
+        last, since = self.picture(shown), time.perf_counter()
+        end = since + seconds
+        while time.perf_counter() < end:
+            time.sleep(0.05)
+            now = self.picture(shown)
+            if difference(last, now, shown.width, shown.box) > _SOME:
+                last, since = now, time.perf_counter()
+            elif time.perf_counter() - since > still:
+                return now
+        raise TimeoutError("the window never came to rest")
 
 
-def difference(one: bytes, other: bytes) -> float:
-    """The share of points that differ, of every 7th (so that a look costs little)."""
-    step = 4 * 7
-    count = max(1, len(one) // step)
-    return sum(one[at : at + 3] != other[at : at + 3] for at in range(0, len(one), step)) / count
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
-def authority(file: str) -> None:
-    """Uses this Xauthority file from now on: libX11 reads it from the environment."""
-    os.environ["XAUTHORITY"] = file
+def difference(one: bytes, other: bytes, width: int, box: Box) -> int:
+    """How many points differ in a part of two pictures of a window that is so wide."""
+    if len(one) != len(other):
+        return len(one)
+    count = 0
+    for row in range(box.top, box.bottom):
+        left, right = 4 * (row * width + box.left), 4 * (row * width + box.right)
+        if one[left:right] != other[left:right]:
+            count += sum(one[at : at + 3] != other[at : at + 3] for at in range(left, right, 4))
+    return count
+
+
+def where_they_differ(one: bytes, other: bytes, shown: Shown) -> Box:
+    """The part of the window that holds all that differs. Raises ValueError when nothing does."""
+    width = shown.width
+    rows = [row for row in range(shown.height) if difference(one, other, width, Box(0, row, width, row + 1))]
+    top, bottom = min(rows), max(rows) + 1
+    columns = [column for column in range(width) if difference(one, other, width, Box(column, top, column + 1, bottom))]
+    return Box(min(columns), top, max(columns) + 1, bottom)
