@@ -52,11 +52,10 @@ def split(text: str, *, whole: bool = True) -> list[str]:
     With ``whole`` False more may follow: the last piece is then the rest of the text as it came, and a cut is only
     made where no further text could undo it.
     """
-    if "\n" not in text:
+    if whole:
+        text = text.strip("\n")
+    if "\n" not in text or (whole and "\n\n" not in text and "```" not in text and "~~~" not in text):
         return [text] if text.strip() else []
-    if "\n\n" not in text and "```" not in text and "~~~" not in text and whole:
-        stripped = text.strip("\n")
-        return [stripped] if stripped.strip() else []
     lines = text.split("\n")
     last = len(lines) - 1
     out: list[str] = []

@@ -28,6 +28,7 @@ BREAK: Final = "\u2028"  # a new line within one paragraph, as Qt's text layout 
 _MARKS = re.compile(r"[*_`\[\]<>&\\~|#\n]|://|^\s*(?:[-+]|\d{1,9}[.)])(?:\s|$)|^ {4}|^\s*(?:-\s*){3,}$|^\t")
 _ADDRESS = re.compile(r"\bhttps?://[^\s<>\"“”]+[^\s<>\"“”.,;:!?'’)\]}*_]")
 _LIVE = re.compile(r"(?:https?://[^\s/]|mailto:[^\s@]+@)", re.IGNORECASE)
+_FENCED = re.compile(r"(`{3,}|~{3,})[ \t]*([\w+#.-]*)[ \t]*(?:\n|$)")
 _HALF_FENCE = re.compile(r"\n {0,3}(?:`{1,}|~{3,})[\w+#.-]*$")
 
 
@@ -106,14 +107,30 @@ def read(text: str, *, live: bool = False) -> list[Piece]:
     """The block's pieces. ``live``: more is to come, so a fence counts as open and half a fence mark is held back."""
     if live:
         text = _HALF_FENCE.sub("", text)
+    if (fence := _whole_fence(text)) is not None:
+        return [fence]
     if not _MARKS.search(text):
         return [Para(" ".join(text.split()))]
-    reader = _Reader(_parser().parse(text))
     # What is nested deeper than anyone reads is not parsed: then the text is shown as it is.
-    pieces = reader.pieces or [Para(text.replace("\n", BREAK))]
-    if live and pieces and isinstance(last := pieces[-1], Code):
+    pieces = _Reader(_parser().parse(text)).pieces or [Para(text.replace("\n", BREAK))]
+    if live and isinstance(last := pieces[-1], Code):
         last.closed = False
     return pieces
+
+
+def _whole_fence(text: str) -> Code | None:
+    """A block that is one fence and nothing else, which needs no parser: it is read anew for each line that comes."""
+    found = _FENCED.match(text)
+    if found is None:
+        return None
+    ends = re.compile(rf"^ {{0,3}}{found[1][0]}{{{len(found[1])},}}[ \t]*$", re.MULTILINE)
+    body = text[found.end() :]
+    end = ends.search(body)
+    if end is None:
+        return Code(found[2], body.removesuffix("\n"), closed=False)
+    if body[end.end() :].strip():
+        return None
+    return Code(found[2], body[: end.start()].removesuffix("\n"))
 
 
 def plain(text: str) -> str:

@@ -270,6 +270,11 @@ class Sheet:
             break
         return max(0, int(same) - 2)
 
+    def same_controls(self, old: Sheet) -> bool:
+        """Whether the buttons are those of the sheet before, where they were."""
+        mine = [(one.name, one.rect, one.text, one.does, one.stick) for one in self.controls]
+        return mine == [(one.name, one.rect, one.text, one.does, one.stick) for one in old.controls]
+
     def write(
         self,
         look: Look,
@@ -324,8 +329,9 @@ class Sheet:
             box.paint(painter, clip)
         for paint in self.paints:
             paint(painter)
+        first, last = clip.top(), clip.bottom()
         for number, text in enumerate(self.texts):
-            if text.bottom < clip.top() or text.y > clip.bottom():
+            if text.y > last or text.y + text.laid.height < first:
                 continue
             ranges = chosen(number, text) if chosen else []
             painter.setPen(text.color)

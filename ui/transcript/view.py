@@ -42,6 +42,7 @@ from ui.transcript.selection import Selection
 from ui.transcript.sheet import Text
 
 _MARGIN = 24  # pixels kept free at each side of the column
+_SPARE = 12  # of which rows paint in so many (a mark round a row)
 _TICK_MS = 500
 
 
@@ -150,13 +151,18 @@ class TranscriptView(QAbstractScrollArea):
     def _grown(self, changed: set[int]) -> bool:
         """The way of nearly every piece of an answer: the last row is a little longer and nothing else moves."""
         last = self.placed[-1] if self.placed else None
-        if last is None or changed != {last.row} or last.row != len(self.model.rows.all) - 1 or last.sheet.controls:
+        if last is None or changed != {last.row} or last.row != len(self.model.rows.all) - 1:
             return False
+        if self._waits:
+            return False  # what said so below the row has to go
         sheet = self.arrangement.sheet(last.row)
-        if sheet.height != last.sheet.height or sheet.controls:
+        if sheet.height != last.sheet.height or not sheet.same_controls(last.sheet):
             return False
         self.placed[-1] = Placed(last.row, last.y, sheet)
-        self._repaint()
+        self._painted[last.row] = (last.y, sheet)
+        same = sheet.same_as(last.sheet)
+        area = QRect(self.column - _SPARE, last.y + same, self.arrangement.width + 2 * _SPARE, sheet.height - same)
+        self.viewport().update(area)
         return True
 
     def _finished(self, outcome: str, said: str) -> None:
@@ -210,7 +216,9 @@ class TranscriptView(QAbstractScrollArea):
         self._painted = shown(self.placed)
         waits, self._waits = self._waits, self.model.rows.waiting
         foot = self.arrangement.foot if waits or self._waits else 0
-        done = damage(before, self._painted, view.size(), (self.column - 12, self.arrangement.width + 24), foot)
+        done = damage(
+            before, self._painted, view.size(), (self.column - _SPARE, self.arrangement.width + 2 * _SPARE), foot
+        )
         if done.shift:
             view.scroll(0, done.shift)
         view.update(done.area)
@@ -226,8 +234,9 @@ class TranscriptView(QAbstractScrollArea):
         area = event.rect()
         painter.fillRect(area, tokens.canvas)
         left = self.column
+        first, last = area.top(), area.bottom()
         for row, top, sheet in self.placed:
-            if top > area.bottom() or top + sheet.height < area.top() or not sheet.height:
+            if top > last or top + sheet.height < first or not sheet.height:
                 continue
             painter.save()
             painter.translate(left, top)
