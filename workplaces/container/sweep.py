@@ -74,7 +74,7 @@ def is_gone(label: str) -> bool:
     number, _, rest = label.partition(":")
     started, _, rest = rest.partition(":")
     boot, _, namespace = rest.partition(":")
-    if not number.isdecimal():
+    if not (number.isdecimal() and started and boot and namespace):
         return False
     if boot != _boot():
         return True
