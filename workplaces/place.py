@@ -59,7 +59,7 @@ CONTAINER = WorkPlaceId("container")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far something long is (an image coming, an engine waking). ``done`` and ``total`` are bytes, 0 = not known."""
+    """How far something long is (an image coming, an engine waking). ``done``, ``total``: bytes, 0 = not known."""
 
     words: str
     done: int = 0

@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 import time
-from io import BufferedWriter
+from io import BufferedWriter, FileIO
 from pathlib import Path
 
 LARGEST_SPILL = 512 * 1024 * 1024
@@ -53,7 +53,7 @@ class Spill:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             name = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(8)}{_SUFFIX}"
             path = self._folder / name
-            self._file = os.fdopen(os.open(path, _FLAGS, 0o600), "wb", buffering=256 * 1024)
+            self._file = BufferedWriter(FileIO(os.open(path, _FLAGS, 0o600), "wb"), 256 * 1024)
             self._path = path
         return self._file
 
