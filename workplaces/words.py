@@ -79,7 +79,7 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "image.arch": "The image {image} is not made for this kind of processor.",
     "image.many": "{registry} says that you have asked for too many images. Wait a while.",
     "image.failed": "The image {image} could not be got. {reason}",
-    "image.no-shell": "The image {image} has no /bin/sh and the small tools beside it, which commands need.",
+    "image.no-shell": "The image {image} has no /bin/sh, or lacks the small tools (stat, mkdir) that commands need.",
     "image.next.name": "Choose another image in Settings",
     "image.next.online": "Go online and try again",
     "image.next.space": "Make room",

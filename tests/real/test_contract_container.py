@@ -16,7 +16,7 @@ from workplaces.place import CONTAINER, RunRequest, RunResult, WorkPlace
 
 
 class TestContainer(PlaceContract):
-    markers = ("1:2:3 4:5 there", "1:2:3  missing", *FIRST_LINES.splitlines())
+    markers = ("1:2:3 4:5:6 there", "1:2:3 missing", *FIRST_LINES.splitlines())
 
     @pytest.fixture
     async def place(self, docker_host: Dockerd, tmp_path: Path) -> AsyncIterator[WorkPlace]:

@@ -253,16 +253,15 @@ class Handler(BaseHTTPRequestHandler):
         box.ended.set()
 
     def _attach(self, box: Box) -> None:
+        box.attached = self.connection  # before the answer: a start may follow it at once
         self.wfile.write(b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
         self.wfile.flush()
-        box.attached = self.connection
         box.ended.wait()
         self.close_connection = True
 
 
 def _first_line(body: dict[str, Any]) -> bytes:
-    folder, git = body["Cmd"][3:5]
-    return f"{folder.replace('*', '1')} {git.replace('*', '')} there\n".encode()
+    return f"{' '.join(body['Cmd'][3].replace('*', '1').split())} there\n".encode()
 
 
 def _seen(box: Box) -> dict[str, Any]:

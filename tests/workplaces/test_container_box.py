@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from workplaces.container.box import FIRST_LINES, BoxAsk, patterns, seal, words_of
+from workplaces.container.box import FIRST_LINES, BoxAsk, Expected, expected, seal, words_of
 from workplaces.container.engine import EngineFacts
 from workplaces.container.life import FirstLine
 from workplaces.folder import check_folder
@@ -184,16 +184,16 @@ SHELLS = [name for name in ("dash", "bash", "busybox") if shutil.which(name)]
 class TestFirstLines:
     """In real shells, here: the same text runs in a box."""
 
-    def run(self, shell: str, work: Path, want: tuple[str, str], *command: str) -> tuple[FirstLine | None, bytes, int]:
+    def run(self, shell: str, work: Path, want: Expected, *command: str) -> tuple[FirstLine | None, bytes, int]:
         line = ["busybox", "sh"] if shell == "busybox" else [shell]
         env = {"PATH": "/usr/bin:/bin", "s": "kept", "HOME": "/x"}
-        run = [*line, "-c", FIRST_LINES, "sh", *want, *command]
+        run = [*line, "-c", FIRST_LINES, "sh", *want.words(), *command]
         done = subprocess.run(run, cwd=work, env=env, capture_output=True, check=False, timeout=20)
         first, _, rest = done.stdout.partition(b"\n")
         return FirstLine.read(first), rest, done.returncode
 
-    def want(self, work: Path) -> tuple[str, str]:
-        return patterns(check_folder(work), FACTS)
+    def want(self, work: Path) -> Expected:
+        return expected(check_folder(work), FACTS)
 
     def test_the_command_runs_where_it_should(self, shell: str, work: Path) -> None:
         want = self.want(work)
@@ -224,6 +224,21 @@ class TestFirstLines:
         assert code == 125
         assert not (work / "PROOF").exists()
 
+    def test_a_git_that_went_away_runs_nothing(self, shell: str, work: Path) -> None:
+        want = self.want(work)
+        (work / ".git").rmdir()
+        line, _, code = self.run(shell, work, want, "touch", "PROOF")
+        assert line is not None
+        assert not line.fits(want)
+        assert code == 125
+        assert not (work / "PROOF").exists()
+
+    def test_without_a_git_none_is_looked_for(self, shell: str, work: Path) -> None:
+        want = self.want(work / "deep")
+        line, rest, code = self.run(shell, work / "deep", want, "echo", "ran")
+        assert line is not None
+        assert (line.fits(want), line.git, rest, code) == (True, "", b"ran\n", 0)
+
     def test_a_program_that_is_not_there_is_told_before(self, shell: str, work: Path) -> None:
         want = self.want(work)
         for program, code in (("no-such-program", 127), ("./gone", 127), ("/etc/passwd", 126), ("./deep", 126)):
@@ -232,7 +247,7 @@ class TestFirstLines:
             assert (line.program, ended) == (False, code)
 
     def test_through_a_virtual_machine_the_time_is_compared(self, shell: str, work: Path) -> None:
-        want = patterns(check_folder(work), EngineFacts(native=False))
+        want = expected(check_folder(work), EngineFacts(native=False))
         line, rest, _ = self.run(shell, work, want, "echo", "ran")
         assert line is not None
         assert line.fits(want)
@@ -243,6 +258,10 @@ def test_no_shell_was_left_out() -> None:
     assert "dash" in SHELLS or "bash" in SHELLS
 
 
-@pytest.mark.parametrize("line", [b"", b"a", b"a b", b"\xff\xff", b"a b c d", b"sh: 1: stat: not found"])
+def test_a_box_that_had_nothing_to_look_with_sees_no_folder() -> None:
+    assert FirstLine.read(b"there") == FirstLine("", "", True)
+
+
+@pytest.mark.parametrize("line", [b"", b"a", b"a b", b"\xff\xff", b"a b c there", b"sh: 1: stat: not found"])
 def test_what_is_no_first_line_is_none(line: bytes) -> None:
     assert FirstLine.read(line) is None

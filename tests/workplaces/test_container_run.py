@@ -249,7 +249,7 @@ async def test_an_engine_that_was_started_anew_is_found_again(
 
 
 async def test_a_box_that_sees_another_folder_ran_nothing(place: Container, double: EngineDouble, work: Path) -> None:
-    double.first_line = lambda body: b"1:2:3  there\n"
+    double.first_line = lambda body: b"1:2:3 there\n"
     double.info["KernelVersion"] = os.uname().release
     error = await refused(place, ask(work))
     assert "does not see the folder" in error.words
@@ -257,16 +257,24 @@ async def test_a_box_that_sees_another_folder_ran_nothing(place: Container, doub
     assert error.next_step is not None
 
 
+async def test_an_image_without_the_small_tools_says_so(place: Container, double: EngineDouble, work: Path) -> None:
+    double.first_line = lambda body: b"there\n"
+    assert "small tools" in (await refused(place, ask(work))).words
+
+
 async def test_a_git_that_changed_meanwhile_is_looked_at_again(
     place: Container, double: EngineDouble, work: Path
 ) -> None:
     double.info["KernelVersion"] = os.uname().release
+    (work / ".git").mkdir()
     seen = work.stat()
-    lines = [f"{seen.st_dev}:{seen.st_ino}:1 9:9 there\n", f"{seen.st_dev}:{seen.st_ino}:1  there\n"]
-    double.first_line = lambda body: lines.pop(0).encode()
+    right = double.first_line
+    wrong = f"{seen.st_dev}:{seen.st_ino}:1 9:9:1 there\n".encode()
+    answers = [lambda body: wrong, right]
+    double.first_line = lambda body: answers.pop(0)(body)
     assert (await place.run(ask(work))).code == 0
     assert double.asked.count("POST /v1.43/containers/create") == 2
-    lines[:] = [f"{seen.st_dev}:{seen.st_ino}:1 9:9 there\n"] * 3
+    double.first_line = lambda body: wrong
     assert ".git changed" in (await refused(place, ask(work))).words
 
 

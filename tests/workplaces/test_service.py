@@ -233,7 +233,7 @@ class TestOwner:
     def test_this_process_is_not_gone(self) -> None:
         assert not is_gone(owner())
 
-    @pytest.mark.parametrize("label", ["", "x", "1", "1:2", "1:2:3", "1:2:3:", "::::", "-1:2:3:4", "1.5:2:3:4", "²:2:3:4"])
+    @pytest.mark.parametrize("label", ["", "x", "1", "1:2", "1:2:3", "1:2:3:", "::::", "-1:2:3:4", "1.5:2:3:4"])
     def test_what_cannot_be_read_is_not_gone(self, label: str) -> None:
         assert not is_gone(label)
 

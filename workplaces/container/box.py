@@ -25,16 +25,17 @@ OPEN_FILES = 16_384
 LONGEST_ARGUMENT = 128 * 1024 - 1  # MAX_ARG_STRLEN: what the kernel takes as one argument, its end included
 LONGEST_COMMAND = 1 << 20  # all arguments; the kernel takes two megabytes, the environment included
 
-# What runs first in the box. $1 and $2 are patterns for the work folder and its .git as they are here; what follows is
-# the command. It makes HOME, says on one line which folder and which .git it sees and whether the program is there, and
-# only goes on when they are the same. That line is always the first of the output: the command does not run before it,
-# so no command can write it. `exec` leaves nothing of this behind. `set --` and `unset` keep the environment as it was.
+# What runs first in the box. $1 is a pattern for the work folder and, when $2 is ".git", for that too, as they are
+# here; what follows is the command. It makes HOME, says on one line which folder it sees and whether the program is
+# there, and only goes on when the folder is the same. That line is always the first of the output: the command does not
+# run before it, so no command can write it. `exec` leaves nothing of this behind. `set --` and `unset` keep the
+# environment as the engine made it.
 FIRST_LINES = f"""\
 mkdir -m 700 {HOME} 2>/dev/null
-set -- "$(stat -c %d:%i:%Y . 2>/dev/null)" "$(stat -c %d:%i .git 2>/dev/null)" "$@"
-if case "$5" in */*) [ -f "$5" ] && [ -x "$5" ];; *) command -v -- "$5" >/dev/null 2>&1;; esac
-then echo "$1 $2 there"; else echo "$1 $2 missing"; fi
-case "$1" in $3) case "$2" in $4) shift 4; unset PWD OLDPWD SHLVL; exec "$@";; esac;; esac
+set -- "$(stat -c %d:%i:%Y . $2 2>/dev/null)" "$@"
+if case "$4" in */*) [ -f "$4" ] && [ -x "$4" ];; *) command -v -- "$4" >/dev/null 2>&1;; esac
+then echo $1 there; else echo $1 missing; fi
+case "$1" in $2) shift 3; unset PWD OLDPWD SHLVL; exec "$@";; esac
 exit 125"""
 
 
@@ -114,7 +115,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
     return {
         "Image": ask.image,
         "Entrypoint": ["/bin/sh"],
-        "Cmd": ["-c", FIRST_LINES, "sh", *patterns(ask.folder, facts), *words_of(ask.command)],
+        "Cmd": ["-c", FIRST_LINES, "sh", *expected(ask.folder, facts).words(), *words_of(ask.command)],
         "User": ask.user,
         "Env": [f"HOME={HOME}", "LANG=C.UTF-8"],
         "WorkingDir": str(ask.folder.path),
@@ -140,16 +141,28 @@ def words_of(command: str | tuple[str, ...]) -> tuple[str, ...]:
     return ("/bin/sh", "-c", command) if isinstance(command, str) else command
 
 
-def patterns(folder: WorkFolder, facts: EngineFacts) -> tuple[str, str]:
-    """What the box must see as its work folder and as its ``.git``: device, inode and the time of the last change.
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a box must see as its work folder, and as its ``.git`` unless that is not looked at (empty). Patterns."""
+
+    folder: str
+    git: str = ""
+
+    def words(self) -> tuple[str, str]:
+        """For the first lines."""
+        return (f"{self.folder}\n{self.git}", ".git") if self.git else (self.folder, "")
+
+
+def expected(folder: WorkFolder, facts: EngineFacts) -> Expected:
+    """Device, inode and the time of the last change, of the work folder and its ``.git``.
 
     On this kernel the first two prove that it is this very folder. Through a virtual machine they are others, and the
     time (whole seconds) has to do.
     """
     if not facts.native:
-        return f"*:*:{folder.modified}", "*"
-    git = "{}:{}".format(*folder.git_identity) if folder.git_identity else ""
-    return f"{folder.device}:{folder.inode}:*", git
+        return Expected(f"*:*:{folder.modified}")
+    git = "{}:{}:*".format(*folder.git_identity) if folder.git_identity else ""
+    return Expected(f"{folder.device}:{folder.inode}:*", git)
 
 
 def mounts(folder: WorkFolder, *, open: bool, empty: Path) -> list[dict[str, Any]]:

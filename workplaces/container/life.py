@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from workplaces.container import wire
+from workplaces.container.box import Expected
 from workplaces.container.engine import REQUEST_LIMIT, Engine
 from workplaces.output import OutputKeeper, Stream
 from workplaces.place import LONGEST_TIMEOUT
@@ -24,7 +25,10 @@ _KILL_LIMIT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class FirstLine:
-    """What a box said before its command: the folder and the ``.git`` it sees, and whether the program is there."""
+    """What a box said before its command: the folder and the ``.git`` it sees, and whether the program is there.
+
+    ``folder`` is empty when the box had nothing to look with.
+    """
 
     folder: str
     git: str
@@ -33,13 +37,16 @@ class FirstLine:
     @classmethod
     def read(cls, line: bytes) -> FirstLine | None:
         words = line.decode("ascii", "replace").split(" ")
-        return cls(words[0], words[1], words[2] == "there") if len(words) == 3 else None
+        if len(words) > 3 or words[-1] not in ("there", "missing"):
+            return None
+        folder, git = (*words[:-1], "", "")[:2]
+        return cls(folder, git, words[-1] == "there")
 
-    def fits(self, patterns: tuple[str, str]) -> bool:
-        return self.same_folder(patterns) and fnmatchcase(self.git, patterns[1])
+    def fits(self, expected: Expected) -> bool:
+        return self.same_folder(expected) and (not expected.git or fnmatchcase(self.git, expected.git))
 
-    def same_folder(self, patterns: tuple[str, str]) -> bool:
-        return fnmatchcase(self.folder, patterns[0])
+    def same_folder(self, expected: Expected) -> bool:
+        return fnmatchcase(self.folder, expected.folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

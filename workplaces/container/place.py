@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, patterns, seal, words_of
+from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, Expected, expected, seal, words_of
 from workplaces.container.engine import Engine, Engines
 from workplaces.container.image import Image, Images
 from workplaces.container.proof import size
@@ -144,8 +144,8 @@ class Container:
         _check_for_box(folder, open=request.open)
         engine = await self._engines.find()
         image = await self._images.ensure(engine, self._image(), request.on_progress)
-        body, expected = await in_thread(lambda: self._body(request, folder, engine, image), "conch-body")
-        run = Run(engine, image, folder, request, body, expected)
+        body, wanted = await in_thread(lambda: self._body(request, folder, engine, image), "conch-body")
+        run = Run(engine, image, folder, request, body, wanted)
         try:
             return await run.result(lambda name: self._leftovers.add(engine, name))
         except NotNow as changed:
@@ -159,7 +159,7 @@ class Container:
 
     def _body(
         self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image
-    ) -> tuple[dict[str, Any], tuple[str, str]]:
+    ) -> tuple[dict[str, Any], Expected]:
         ask = BoxAsk(
             image=str(image.reference),
             command=request.command,
@@ -172,7 +172,7 @@ class Container:
             installation=self._house.installation(),
             owner=owner(),
         )
-        return seal(ask, engine.facts), patterns(folder, engine.facts)
+        return seal(ask, engine.facts), expected(folder, engine.facts)
 
     def _got(self, image: Image) -> None:
         self._on_fixed(PLACE_WORDS["image.fixed"], PLACE_WORDS["image.fixed.why"].format(size=size(image.size)))

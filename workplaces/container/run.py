@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workplaces.container.box import Expected
 from workplaces.container.engine import Engine
 from workplaces.container.image import Image
 from workplaces.container.life import Ended, Life
 from workplaces.container.proof import note, prove
 from workplaces.container.threads import in_thread, is_done, to_the_end
-from workplaces.container.trouble import elsewhere, not_begun, not_made, silent
+from workplaces.container.trouble import elsewhere, no_tools, not_begun, not_made, silent
 from workplaces.folder import WorkFolder
 from workplaces.place import CONTAINER, LONGEST_TIMEOUT, PlaceUnavailable, RunRequest, RunResult, Stopped
 from workplaces.words import PLACE_WORDS
@@ -41,7 +42,7 @@ class Run:
         folder: WorkFolder,
         request: RunRequest,
         body: Mapping[str, Any],
-        expected: tuple[str, str],
+        expected: Expected,
     ) -> None:
         self._engine = engine
         self._image = image
@@ -161,6 +162,8 @@ class Run:
             raise not_begun(self._engine, self._image, self._folder, ended)
         if ended.line.fits(self._expected):
             return
+        if not ended.line.folder:
+            raise no_tools(self._image, repr(ended.line))
         if ended.line.same_folder(self._expected):
             raise NotNow(PlaceUnavailable(PLACE_WORDS["container.changed"], details=repr(ended.line)))
         raise NotNow(elsewhere(self._engine, self._folder, f"{ended.line!r} {self._expected!r}"))

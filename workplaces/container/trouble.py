@@ -47,6 +47,12 @@ def elsewhere(engine: Engine, folder: WorkFolder, details: str = "") -> PlaceUna
     return PlaceUnavailable(words, next_step=step, details=details)
 
 
+def no_tools(image: Image, details: str, key: str = "image.no-shell") -> PlaceUnavailable:
+    """The image has not what the first lines of a box need, or is for another processor."""
+    step = NextStep(PLACE_WORDS["image.next.name"], action="settings:container.image")
+    return PlaceUnavailable(PLACE_WORDS[key].format(image=image.reference), next_step=step, details=details)
+
+
 def silent(engine: Engine, details: str = "") -> PlaceUnavailable:
     """The engine was there a moment ago and is not now."""
     words = PLACE_WORDS["engine.silent"].format(engine=engine.name, address=engine.endpoint.address)
@@ -56,12 +62,10 @@ def silent(engine: Engine, details: str = "") -> PlaceUnavailable:
 
 def _in_words(engine: Engine, image: Image, folder: WorkFolder, text: str) -> PlaceUnavailable:
     why = next((key for key, pattern in _REASONS if pattern.search(text)), "")
-    choose = NextStep(PLACE_WORDS["image.next.name"], action="settings:container.image")
     if why == "elsewhere":
         return elsewhere(engine, folder, text)
     if why in ("shell", "arch"):
-        words = PLACE_WORDS["image.no-shell" if why == "shell" else "image.arch"].format(image=image.reference)
-        return PlaceUnavailable(words, next_step=choose, details=text)
+        return no_tools(image, text, "image.no-shell" if why == "shell" else "image.arch")
     if why == "too-long":
         return PlaceUnavailable(PLACE_WORDS["container.too-long"], details=text)
     if why == "space":
