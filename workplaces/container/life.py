@@ -73,7 +73,8 @@ class Ended:
 class Life:
     """Makes the box, attaches, starts, gives its output to ``output``, waits, inspects, removes.
 
-    ``run`` blocks. Whatever happens in it, the box is removed, or ``on_left(name)`` is told that it could not be.
+    ``run`` blocks. Whatever happens in it, the box is removed, or ``on_left(name, late)`` is told that it could not be;
+    ``late`` when it is not known whether there is one yet.
     ``on_started`` is called in the same thread once the engine said that it runs.
     """
 
@@ -84,7 +85,7 @@ class Life:
         output: OutputKeeper,
         *,
         on_started: Callable[[], None],
-        on_left: Callable[[str], None],
+        on_left: Callable[[str, bool], None],
     ) -> None:
         self.name = f"conch-{secrets.token_hex(6)}"
         self.box = ""
@@ -227,7 +228,7 @@ class Life:
             self._attached.sock.close()
         if not self._asked or (self.box and remove(self._client, self.box)):
             return True
-        self._on_left(self.name)
+        self._on_left(self.name, not self.box)
         return False
 
     def _kill(self) -> None:

@@ -147,7 +147,7 @@ class Container:
         body, wanted = await in_thread(lambda: self._body(request, folder, engine, image), "conch-body")
         run = Run(engine, image, folder, request, body, wanted)
         try:
-            return await run.result(lambda name: self._leftovers.add(engine, name))
+            return await run.result(lambda name, late: self._leftovers.add(engine, name, late=late))
         except NotNow as changed:
             if changed.engine:
                 self._engines.forget(engine)

@@ -51,10 +51,11 @@ class Run:
         self._body = body
         self._expected = expected
 
-    async def result(self, on_left: Callable[[str], None]) -> RunResult:
+    async def result(self, on_left: Callable[[str, bool], None]) -> RunResult:
         """Raises NotNow and PlaceUnavailable when nothing ran, Stopped when cancelled.
 
-        ``on_left`` is called, in some thread, with the name of a box that could not be removed.
+        ``on_left`` is called, in some thread, with the name of a box that could not be removed, and whether it may yet
+        have to appear.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()

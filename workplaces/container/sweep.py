@@ -103,42 +103,48 @@ def sweep(engine: Engine, installation: str) -> int:
 class Leftovers:
     """Boxes of this very process that could not be removed when their command ended. Tried again for two minutes.
 
-    A box whose making was never answered may appear late, so "there is none" is not believed before the last try.
+    One whose making was never answered may appear late (``late``): that there is none is not believed before the last
+    try.
     """
 
     def __init__(self) -> None:
         self._left: set[str] = set()
         self._changed = threading.Condition()
 
-    def add(self, engine: Engine, name: str) -> None:
+    def add(self, engine: Engine, name: str, *, late: bool) -> None:
         with self._changed:
             self._left.add(name)
-        threading.Thread(target=self._try, args=(engine, name), name="conch-leftover", daemon=True).start()
+        threading.Thread(target=self._try, args=(engine, name, late), name="conch-leftover", daemon=True).start()
 
     def wait(self, limit: float) -> bool:
         """Blocks until none is left, ``limit`` seconds at most. Whether none is."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._left, limit)
 
-    def _try(self, engine: Engine, name: str) -> None:
+    def _try(self, engine: Engine, name: str, late: bool) -> None:
         for pause in _RETRIES:
             time.sleep(pause)
-            if _removed(engine, name):
+            if _removed(engine, name, late):
                 break
         else:
-            log.warning("the container %s could not be removed: its engine does not answer", name)
+            log.info("the container %s was not seen to be gone", name)
         with self._changed:
             self._left.discard(name)
             self._changed.notify_all()
 
 
-def _removed(engine: Engine, name: str) -> bool:
+def _removed(engine: Engine, name: str, late: bool) -> bool:
+    import docker.errors
+
     if not engine.answers(1.0):
         return False
-    with contextlib.suppress(Exception):
+    try:
         engine.client.remove_container(name, force=True, v=True)
-        return True
-    return False
+    except docker.errors.NotFound:
+        return not late
+    except Exception:  # noqa: BLE001 - the next try will see
+        return False
+    return True
 
 
 def _started(pid: int) -> str:
