@@ -6,9 +6,7 @@ are painted, only those in sight are laid out (``arrangement.py``), and real but
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QHideEvent,
@@ -18,15 +16,13 @@ from PySide6.QtGui import (
     QPaintEvent,
     QResizeEvent,
     QShowEvent,
-    QTextLayout,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
-from ui.marks import paint_dot
 from ui.paint import by_keyboard
 from ui.theme import TRANSCRIPT_WIDTH, Themes, scrollbar_style
-from ui.transcript import a11y, words
+from ui.transcript import a11y, canvas, words
 from ui.transcript.arrangement import Arrangement, Placed
 from ui.transcript.controls import Controls, RowButton
 from ui.transcript.damage import Shown, damage, shown
@@ -39,7 +35,6 @@ from ui.transcript.model import TranscriptModel
 from ui.transcript.pill import NewPill
 from ui.transcript.rows import AskRow, UserRow
 from ui.transcript.selection import Selection
-from ui.transcript.sheet import Text
 
 _MARGIN = 24  # pixels kept free at each side of the column
 _SPARE = 12  # of which rows paint in so many (a mark round a row)
@@ -230,45 +225,8 @@ class TranscriptView(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
-        tokens = self.themes.tokens
-        area = event.rect()
-        painter.fillRect(area, tokens.canvas)
-        left = self.column
-        first, last = area.top(), area.bottom()
-        for row, top, sheet in self.placed:
-            if top > last or top + sheet.height < first or not sheet.height:
-                continue
-            painter.save()
-            painter.translate(left, top)
-            if row == self.flash.row:
-                self.flash.paint(painter, sheet, self.look, self.arrangement.width)
-            chosen = None
-            if not self.selection.empty and self.selection.rows()[0] <= row <= self.selection.rows()[1]:
-                chosen = self._chooser(row)
-            clip = QRectF(area.translated(-left, -top))
-            sheet.paint(painter, self.model.folds.shifts.get(row, {}), chosen, clip)
-            painter.restore()
-        if self.model.rows.waiting and self.arrangement.rows.all:
-            self._paint_waiting(painter, left)
+        canvas.paint(self, painter, event.rect())
         painter.end()
-
-    def _chooser(self, row: int) -> Callable[[int, Text], list[QTextLayout.FormatRange]]:
-        def chosen(number: int, text: Text) -> list[QTextLayout.FormatRange]:
-            return self.selection.ranges(row, number, text, self.look)
-
-        return chosen
-
-    def _paint_waiting(self, painter: QPainter, left: int) -> None:
-        last = self.placed[-1]
-        if last.row != len(self.model.rows.all) - 1:
-            return
-        px = self.look.px
-        y = last.y + last.sheet.height + px(14)
-        paint_dot(painter, QPointF(left + px(4), y + self.look.line / 2), self.themes.tokens.accent)
-        painter.setFont(self.look.body)
-        painter.setPen(self.themes.tokens.muted)
-        box = QRectF(left + px(16), y, self.arrangement.width, self.look.line)
-        painter.drawText(box, Qt.AlignmentFlag.AlignVCenter, self.tr("Thinking…"))
 
     # Time
 
