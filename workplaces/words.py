@@ -88,10 +88,7 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "image.fixed": "Got the container's system ready",
     "image.fixed.why": "{size}, once",
     # A container
-    "container.ready": "A fresh, locked-down box for each command, by {engine}.",
-    "container.ready.pull": (
-        "A fresh, locked-down box for each command, by {engine}. The first command gets its image, once."
-    ),
+    "container.first": "A fresh, locked-down box for each command. The first one gets its image, once.",
     "container.about": (
         "Each command runs in a fresh container made from {image}, with the work folder at the same path ({folder}). "
         "Nothing else of this computer is there, and nothing outside the work folder is kept between commands. "

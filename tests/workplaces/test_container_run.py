@@ -409,12 +409,13 @@ async def test_how_it_stands_says_the_engine_and_whether_the_image_is_there(
 ) -> None:
     status = await place.standing()
     assert (status.standing, status.seals, status.need) == ("ready", True, None)
-    assert "Docker 24.0.1" in status.line
+    assert (status.name, status.line) == ("Docker", "A fresh, locked-down box for each command.")
+    assert status.details["engine"] == "Docker 24.0.1"
     assert status.details["image here"] == "yes"
     double.images.clear()
     status = await place.standing(look=True)
     assert status.ready
-    assert "first command gets its image" in status.line
+    assert "The first one gets its image" in status.line
     double.answer(".*", 500, {})
     status = await place.standing(look=True)
     assert (status.standing, status.need) == ("needs", "container")

@@ -54,7 +54,7 @@ async def test_the_places_that_are_there_are_listed_and_no_others(places: WorkPl
     statuses = await places.status()
     assert [status.id for status in statuses] == [COMPUTER, CONTAINER]
     container = of(statuses, CONTAINER)
-    assert (container.name, container.standing, container.seals) == ("Container", "ready", True)
+    assert (container.name, container.standing, container.seals) == ("Docker", "ready", True)
     assert of(statuses, COMPUTER).name == "This computer"
 
 

@@ -76,14 +76,13 @@ class Container:
 
     async def standing(self, *, look: bool = False) -> PlaceStatus:
         """How the container stands: which engine, and whether its image is here. Never raises PlaceUnavailable."""
-        name = PLACE_WORDS["container.name"]
         try:
             engine = await self._engines.find(look=look)
             there = await self._images.there(engine, self._image())
         except PlaceUnavailable as error:
             return PlaceStatus(
                 id=CONTAINER,
-                name=name,
+                name=PLACE_WORDS["container.name"],
                 line=error.words,
                 standing="needs" if error.need else "down",
                 seals=True,
@@ -93,8 +92,8 @@ class Container:
             )
         return PlaceStatus(
             id=CONTAINER,
-            name=name,
-            line=PLACE_WORDS["container.ready" if there else "container.ready.pull"].format(engine=engine.name),
+            name=engine.facts.name,
+            line=PLACE_WORDS["container.line" if there else "container.first"],
             standing="ready",
             seals=True,
             details={

@@ -28,7 +28,6 @@ OLDEST = (0, 4)
 # Abilities of root that would undo a cover: taken from an open command too, when Conch runs as root.
 _UNDOING = ("SYS_ADMIN", "SYS_PTRACE", "SYS_MODULE", "SYS_RAWIO", "MKNOD", "DAC_READ_SEARCH", "SYS_CHROOT")
 _Kind = Literal["pinned", "private", "writable", "kept", "hidden", "covered"]
-_STRENGTH: dict[_Kind, int] = {"pinned": 0, "private": 1, "writable": 2, "kept": 3, "hidden": 4, "covered": 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +146,7 @@ class Box:
         self._lines: list[str] = []
         self._pid = 0
         self._first = -1
+        self._first_pid = 0
         self._announced = False
         try:
             self.side, status = self._pipe()
@@ -199,7 +199,7 @@ class Box:
             self._open.add(held)
             inode = Path(f"/proc/{first}/ns/pid").stat().st_ino
             if namespace in (None, inode):
-                self._first = held
+                self._first, self._first_pid = held, first
 
     def end(self) -> bool:
         """Kills the box. Its first process is killed itself: one that bubblewrap had not told to die with it yet
@@ -219,6 +219,8 @@ class Box:
             os.kill(self._pid, signal.SIGKILL)
         if self._first < 0:
             return self._announced or not _children(self._pid)
+        if self.code is not None and not _children(self._first_pid):
+            return True  # nothing lives in there but bubblewrap's own reaper; its own end takes the kernel a while
         poll = select.poll()
         poll.register(self._first, select.POLLIN)
         return bool(poll.poll(max(0.0, until - time.monotonic()) * 1000))
@@ -268,8 +270,11 @@ class Box:
 
 
 def _children(pid: int) -> list[str]:
-    """The children of a process that was not waited for."""
+    """The children of a process (proc_pid_task_children(5)): none, when it is gone. A box's every process descends
+    from its first one, so that where that has none it is alone. Raises nothing; unsure where the kernel cannot tell."""
     try:
         return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return [] if not Path(f"/proc/{pid}").exists() else ["?"]
     except OSError:
-        return []
+        return ["?"]

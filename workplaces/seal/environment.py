@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 _ALWAYS = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "LC_COLLATE", "TZ")
@@ -38,6 +39,31 @@ _WINDOWS = (
     *("SystemRoot", "SystemDrive", "ComSpec", "PATHEXT", "USERNAME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "TEMP"),
     *("TMP", "ProgramData", "ProgramFiles", "ProgramFiles(x86)", "NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE"),
 )
+_CACHES = (
+    ("XDG_CACHE_HOME", "xdg"),
+    ("npm_config_cache", "npm"),
+    ("npm_config_store_dir", "pnpm"),  # pnpm's
+    ("npm_config_devdir", "node-gyp"),
+    ("YARN_CACHE_FOLDER", "yarn"),
+    ("YARN_GLOBAL_FOLDER", "yarn-berry"),
+    ("BUN_INSTALL_CACHE_DIR", "bun"),
+    ("DENO_DIR", "deno"),
+    ("PIP_CACHE_DIR", "pip"),
+    ("UV_CACHE_DIR", "uv"),
+    ("POETRY_CACHE_DIR", "poetry"),
+    ("PIPENV_CACHE_DIR", "pipenv"),
+    ("PRE_COMMIT_HOME", "pre-commit"),
+    ("CARGO_HOME", "cargo"),
+    ("GOCACHE", "go-build"),
+    ("GOMODCACHE", "go-mod"),
+    ("GRADLE_USER_HOME", "gradle"),
+    ("NUGET_PACKAGES", "nuget"),
+    ("COMPOSER_CACHE_DIR", "composer"),
+    ("BUNDLE_USER_CACHE", "bundle"),
+    ("CCACHE_DIR", "ccache"),
+    ("SCCACHE_DIR", "sccache"),
+    ("PUB_CACHE", "pub"),
+)
 _PLAIN_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -66,39 +92,17 @@ def cache_names(caches: Path) -> dict[str, str]:
 
     A sealed and an open command on one folder share them: what the one fetched the other builds with, without network.
     """
-    at = {
-        "XDG_CACHE_HOME": "xdg",
-        "npm_config_cache": "npm",
-        "npm_config_store_dir": "pnpm",  # pnpm's
-        "npm_config_devdir": "node-gyp",
-        "YARN_CACHE_FOLDER": "yarn",
-        "YARN_GLOBAL_FOLDER": "yarn-berry",
-        "BUN_INSTALL_CACHE_DIR": "bun",
-        "DENO_DIR": "deno",
-        "PIP_CACHE_DIR": "pip",
-        "UV_CACHE_DIR": "uv",
-        "POETRY_CACHE_DIR": "poetry",
-        "PIPENV_CACHE_DIR": "pipenv",
-        "PRE_COMMIT_HOME": "pre-commit",
-        "CARGO_HOME": "cargo",
-        "GOCACHE": "go-build",
-        "GOMODCACHE": "go-mod",
-        "GRADLE_USER_HOME": "gradle",
-        "NUGET_PACKAGES": "nuget",
-        "COMPOSER_CACHE_DIR": "composer",
-        "BUNDLE_USER_CACHE": "bundle",
-        "CCACHE_DIR": "ccache",
-        "SCCACHE_DIR": "sccache",
-        "PUB_CACHE": "pub",
-    }
-    named = {name: str(caches / folder) for name, folder in at.items()}
-    named["MAVEN_ARGS"] = f"-Dmaven.repo.local={caches / 'maven'}"
+    at = str(caches)
+    named = {name: f"{at}/{folder}" for name, folder in _CACHES}
+    named["MAVEN_ARGS"] = f"-Dmaven.repo.local={at}/maven"
     named["GOFLAGS"] = "-modcacherw"  # or Go makes its cache read-only, and nobody can remove it
+    named["UV_LINK_MODE"] = "copy"  # the cache and the work folder are mounted apart
     return named
 
 
+@lru_cache(maxsize=4)
 def _path(text: str) -> str:
     """PATH without Conch's own programs: ``python`` is the person's, not the one Conch runs on."""
     own = {str(Path(sys.prefix, name)) for name in ("bin", "Scripts") if sys.prefix != sys.base_prefix}
     parts = [part for part in text.split(os.pathsep) if os.path.isabs(part) and os.path.normpath(part) not in own]  # noqa: PTH117
-    return os.pathsep.join(parts) or _PLAIN_PATH
+    return os.pathsep.join(dict.fromkeys(parts)) or _PLAIN_PATH

@@ -101,6 +101,28 @@ def key_places(home: Path | None = None) -> tuple[Path, ...]:
     return (*_places(home), *_moved(home))
 
 
+def present_keys(home: Path) -> Iterator[str]:
+    """The key places that are there, by name (a link to nowhere is among them). Asked for every command, so it reads a
+    few folders instead of asking for hundreds of names."""
+    for folder, names in _by_folder(home):
+        try:
+            listed = os.listdir(folder)  # noqa: PTH208
+        except FileNotFoundError:
+            continue
+        except OSError:
+            listed = list(names)  # it can be passed through and not read
+        yield from (f"{folder}/{name}" for name in names.intersection(listed))
+    yield from map(str, _moved(home))
+
+
+@lru_cache(maxsize=8)
+def _by_folder(home: Path) -> tuple[tuple[str, frozenset[str]], ...]:
+    found: dict[str, set[str]] = {}
+    for place in _places(home):
+        found.setdefault(str(place.parent), set()).add(place.name)
+    return tuple((folder, frozenset(names)) for folder, names in found.items())
+
+
 @lru_cache(maxsize=8)
 def _places(home: Path) -> tuple[Path, ...]:
     return tuple(home / name for name in _names(_KEYS + _MAC if sys.platform == "darwin" else _KEYS))
@@ -108,8 +130,9 @@ def _places(home: Path) -> tuple[Path, ...]:
 
 def _moved(home: Path) -> Iterator[Path]:
     """What the environment names. One that holds the whole home folder is a mistake, and would close everything."""
-    named = [part for name in _names(_MOVED) for part in os.environ.get(name, "").split(os.pathsep)]
-    named += [os.path.join(folder, "config.json") for folder in (os.environ.get("DOCKER_CONFIG"),) if folder]  # noqa: PTH118
+    named = [part for name in _names(_MOVED) if (value := os.environ.get(name)) for part in value.split(os.pathsep)]
+    if folder := os.environ.get("DOCKER_CONFIG"):
+        named.append(f"{folder}/config.json")
     for text in named:
         path = Path(text)
         if path.is_absolute() and path != home and path not in home.parents:

@@ -21,7 +21,7 @@ _ENGINE_FOLDERS = (
 )
 _ENGINE_FILES = (".rd/docker.sock", ".Xauthority", ".ICEauthority", ".config/containers/podman-connections.json")
 _SYSTEM = (
-    *("/var/run", "/var/snap/lxd/common/lxd", "/var/lib/lxd/unix.socket", "/var/lib/incus/unix.socket"),
+    *("/var/snap/lxd/common/lxd", "/var/lib/lxd/unix.socket", "/var/lib/incus/unix.socket"),
     *("/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/libvirt", "/var/lib/rancher"),
     *("/var/lib/mysql/mysql.sock", "/var/spool/postfix/private", "/var/spool/postfix/public", "/var/agentx"),
 )
