@@ -158,6 +158,13 @@ class Row(QRadioButton):
         event.ignore()
 
 
+class _Scroll(QScrollArea):
+    """Leaves the arrow keys to the popover, which moves the focus with them and scrolls to it."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        event.ignore()
+
+
 class ChoicePopover(Popover):
     """Rows to choose one from.
 
@@ -176,7 +183,7 @@ class ChoicePopover(Popover):
         self._title.setParent(self)
         self._rows: list[Row] = []
         self._chosen = ""
-        self._scroll = QScrollArea(self)
+        self._scroll = _Scroll(self)
         self._scroll.setFrameShape(QScrollArea.Shape.NoFrame)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)

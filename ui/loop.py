@@ -6,16 +6,29 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
+from ui.garbage import Sweeper
 
-def run(app: QApplication, main: Coroutine[Any, Any, int]) -> int:
-    """Runs ``main`` on Qt's loop until it returns, and gives what it returned."""
+
+def run(app: QApplication, main: Coroutine[Any, Any, int], sweeper: Sweeper | None = None) -> int:
+    """Runs ``main`` on Qt's loop until it returns, and gives what it returned.
+
+    Garbage is collected on this thread alone meanwhile, by ``sweeper``.
+    """
     import os
 
     os.environ["QT_API"] = "pyside6"
     import qasync
 
-    # Not QtAsyncio: it has no subprocesses, sockets or readers.
-    with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(app)) as runner:
-        return runner.run(main)
+    sweeper = sweeper or Sweeper()
+    sweeper.start()
+    try:
+        # Not QtAsyncio: it has no subprocesses, sockets or readers.
+        with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(app)) as runner:
+            return runner.run(main)
+    finally:
+        # What was to be destroyed later is destroyed now: no loop turns any more that would.
+        QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+        sweeper.stop()

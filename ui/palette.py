@@ -133,11 +133,16 @@ class Palette(Popover):
         self._soon.timeout.connect(self._search_messages)
         self.field.textEdited.connect(self._typed)
         self.opened.connect(self._begin)
+        window.desk.ready.connect(self._show_if_open)
 
     def _begin(self) -> None:
         self.field.clear()
         self._hits = []
         self._show()
+
+    def _show_if_open(self) -> None:
+        if self.isVisible():
+            self._show()
 
     # What there is
 
@@ -153,6 +158,8 @@ class Palette(Popover):
             if status.ready and place != desk.shown.place:
                 run = self._later(desk.set_place, place)
                 entries.append(Entry(run_chat_words(status), "Place", run, mark=place, words="where place"))
+        if not desk.open:
+            return entries  # what is behind the settings is still being imported
         from ui.settings.index import settings_index
 
         for found in settings_index():

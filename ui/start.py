@@ -31,7 +31,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 PATIENCE_MS = 400  # a window that is not painted by then (minimised, covered) gets its content all the same
 _CONTENT = ("ui.window", "ui.theme", "ui.marks")
-_THEN = ("asyncio", "qasync", "ui.loop", "app.services", "ui.transcript.view")
+_THEN = (
+    "asyncio",
+    "qasync",
+    "ui.loop",
+    "app.services",
+    "app.tasks",
+    "app.guard.modes",
+    "ui.transcript.view",
+    "ui.palette",
+)
 
 
 class _Imports(QObject):
@@ -106,10 +115,14 @@ def main(home: Home, arguments: list[str]) -> int:
     opened.shell.show()
     _paint_first(opened)
     _catch_all(opened.window.desk)
+    from ui.garbage import Sweeper
     from ui.loop import run
 
+    window = opened.window
+    sweeper = Sweeper(lambda: not window.desk.working)
+    window.desk.ready.connect(sweeper.settle)
     folder = Path(arguments[0]) if arguments else None
-    return run(app, _live(home, opened.window, folder))
+    return run(app, _live(home, window, folder), sweeper)
 
 
 def _glance(path: Path) -> dict[str, Any]:

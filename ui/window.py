@@ -31,6 +31,8 @@ LOOKS = 45  # three minutes after a next step was copied, Conch stops looking by
 class Window(QWidget):
     """What the shell shows. ``first_start`` begins with the three lines instead of an empty chat."""
 
+    use_native_dialogs = True
+
     def __init__(self, themes: Themes, desk: Desk, shell: Shell, *, first_start: bool = False) -> None:
         super().__init__()
         self.themes, self.desk, self.shell = themes, desk, shell
@@ -236,6 +238,7 @@ class Window(QWidget):
         dialog.setFileMode(QFileDialog.FileMode.Directory)
         dialog.setOption(QFileDialog.Option.ShowDirsOnly)
         dialog.setLabelText(QFileDialog.DialogLabel.Accept, "Choose")
+        dialog.setOption(QFileDialog.Option.DontUseNativeDialog, not self.use_native_dialogs)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.fileSelected.connect(lambda path: self._chosen(Path(path)))
         dialog.destroyed.connect(self._dialog_gone)
@@ -243,6 +246,7 @@ class Window(QWidget):
 
     def _dialog_gone(self) -> None:
         self._dialog = None
+        self.shell.activateWindow()
 
     def _chosen(self, folder: Path) -> None:
         self._leave_settings()
