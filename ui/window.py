@@ -190,6 +190,9 @@ class Window(QWidget):
         self.sidebar.rename_shown()
 
     def _focus_editor(self) -> None:
+        if self.pages.currentWidget() is not self.page:
+            self.first.button.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            return
         self.page.composer.editor.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _open_places(self) -> None:

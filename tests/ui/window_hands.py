@@ -215,10 +215,11 @@ def use_window(
     script: Callable[[Person], Awaitable[None]],
     *,
     prepare: Callable[[Services], Awaitable[None]] | None = None,
+    before: Callable[[Services], None] | None = None,
 ) -> None:
     """Opens the window on ``home``, lets the script use it, and closes it as the person would.
 
-    ``prepare`` may fill the store before the window opens.
+    ``prepare`` may fill the store before the window opens; ``before`` may put a double into the services it is given.
     """
     app = QApplication.instance() or QApplication(["conch"])
     if not isinstance(app, QApplication):
@@ -229,16 +230,18 @@ def use_window(
         here = Home(home)
         here.prepare()
         if prepare is not None:
-            before = Services(here)
-            await before.start()
-            await prepare(before)
-            await before.close()
+            earlier = Services(here)
+            await earlier.start()
+            await prepare(earlier)
+            await earlier.close()
         opened = Opened(here)
         opened.shell.show()
         opened.shell.activateWindow()
         window = opened.window
         window.use_native_dialogs = False
         services = Services(here)
+        if before is not None:
+            before(services)
         person = Person(here, services, window)
         try:
             await window.desk.begin(services)

@@ -106,7 +106,8 @@ class SettingRow(QWidget):
         self.title = Label(themes, title)
         self.title.setFont(themes.font(weight=QFont.Weight.Medium))
         self.line = Label(themes, line, role="muted", size="small", wrap=True)
-        self.line.setVisible(bool(line))
+        if not line:
+            self.line.hide()  # never shown before it has a parent: it would be a window of its own for a moment
         self.state = Label(themes, role="muted", size="small")
         self.state.hide()
         words = QVBoxLayout()

@@ -124,7 +124,7 @@ class Settings(QObject):
         pane.entered()
         if setting:
             pane.reveal(setting)
-        elif not self.page.isAncestorOf(QApplication.focusWidget() or self.page):
+        else:
             self._rows[page].setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _make(self, page: str) -> Pane:
