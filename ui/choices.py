@@ -198,6 +198,7 @@ class ChoicePopover(Popover):
         self._forget.setSingleShot(True)
         self._forget.setInterval(TYPE_AHEAD_MS)
         self._forget.timeout.connect(self._forget_typed)
+        self.opened.connect(self._forget_typed)
 
     def set_footer(self, footer: QWidget) -> None:
         footer.setParent(self)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QTimer
 
-EVERY_MS = 500
+EVERY_MS = 40  # often, so that what is young is little
 _YOUNG, _MIDDLE, _OLD = 2000, 10, 10  # how many new objects, young and middle collections are enough for the next
 
 
@@ -37,6 +37,7 @@ class Sweeper(QObject):
     def stop(self) -> None:
         """Collects everything, and leaves it to Python again."""
         self._timer.stop()
+        gc.unfreeze()
         gc.collect()
         gc.enable()
 

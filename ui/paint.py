@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout, QTextOption
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetricsF,
+    QPainter,
+    QPen,
+    QPixmap,
+    QTextCharFormat,
+    QTextLayout,
+    QTextOption,
+)
 from PySide6.QtWidgets import QWidget
 
 LEADING = 1.14  # a line's height in wrapped words, as a part of the font's own
@@ -44,15 +56,30 @@ def round_box(
 
 
 def shadow(painter: QPainter, rect: QRectF, radius: float, *, dark: bool, depth: int = SHADOW) -> None:
-    """A soft shadow round ``rect``, as wide as ``depth``: rings that fade, cheaper than a blur."""
+    """A soft shadow round ``rect``, as wide as ``depth``. Kept for each size, as a blinking cursor paints it again."""
+    ratio = painter.device().devicePixelRatioF()
+    soft = _shadow(round(rect.width()), round(rect.height()), radius, dark, depth, ratio)
+    painter.drawPixmap(rect.topLeft() - QPointF(depth, depth), soft)
+
+
+@lru_cache(maxsize=16)
+def _shadow(width: int, height: int, radius: float, dark: bool, depth: int, ratio: float) -> QPixmap:
+    """Rings that fade, cheaper than a blur."""
+    picture = QPixmap(round((width + 2 * depth) * ratio), round((height + 2 * depth) * ratio))
+    picture.setDevicePixelRatio(ratio)
+    picture.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(picture)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setBrush(Qt.BrushStyle.NoBrush)
+    rect = QRectF(depth, depth, width, height)
     strongest = 46 if dark else 13
     for ring in range(depth):
         fade = (1 - ring / depth) ** 2
         painter.setPen(QPen(QColor(0, 0, 0, max(1, round(strongest * fade))), 1.4))
         grown = rect.adjusted(-ring, -ring + depth * 0.18, ring, ring + depth * 0.12)
         painter.drawRoundedRect(grown, radius + ring, radius + ring)
+    painter.end()
+    return picture
 
 
 def elided(text: str, font: QFont, width: float) -> str:

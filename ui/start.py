@@ -105,8 +105,7 @@ class Opened:
 
 def main(home: Home, arguments: list[str]) -> int:
     """Opens the window on this home and gives the exit code. ``arguments`` may name one folder for a new chat."""
-    # The reader threads hand the interpreter back sooner, so that the window's thread is never kept waiting.
-    sys.setswitchinterval(0.001)
+    sys.setswitchinterval(0.001)  # as ``ui.loop`` has it: the imports must not keep the window waiting either
     app = QApplication([sys.argv[0] if sys.argv else "conch"])
     app.setApplicationName("Conch")
     app.setDesktopFileName("conch")

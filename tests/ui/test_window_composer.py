@@ -37,11 +37,11 @@ def test_enter_sends_and_shift_enter_breaks_the_line(conch_home: Path, folder: P
         assert not person.find("Send").isEnabled(), "there is nothing to send"
         await person.type("cat a.txt")
         await person.key(Qt.Key.Key_Return, SHIFT)
-        await person.type("expr 40 + 2")
-        assert written(person) == "cat a.txt\nexpr 40 + 2"
+        await person.type("expr 98765 + 1")
+        assert written(person) == "cat a.txt\nexpr 98765 + 1"
         await person.key(Qt.Key.Key_Return)
         await person.sees("what is in a")
-        await person.sees("42")
+        await person.sees("98766")
         assert written(person) == ""
         assert person.there("Send"), "it has ended"
         await person.until(lambda: "cat a.txt" in person.rows(person.window.sidebar.list)[1], "it is in the list")
@@ -90,8 +90,8 @@ def test_each_chat_keeps_its_own_draft(conch_home: Path, folder: Path, qapp: QAp
 def test_a_command_shows_that_it_works_and_esc_stops_it(conch_home: Path, folder: Path, qapp: QApplication) -> None:
     async def script(person: Person) -> None:
         await person.new_chat_on(folder)
-        await person.send("expr 40 + 2; sleep 60; touch never")
-        await person.sees("42")
+        await person.send("expr 98765 + 1; sleep 60; touch never")
+        await person.sees("98766")
         assert person.there("Stop what this chat is doing")
         assert not person.there("Send")
         assert any("working" in row for row in person.rows(person.window.sidebar.list))
@@ -110,12 +110,12 @@ def test_what_is_typed_runs_sealed_until_the_switch_is_off(conch_home: Path, fol
 
     async def script(person: Person) -> None:
         await person.new_chat_on(folder)
-        await person.send(f"touch {outside}/sealed; expr 40 + 2")
-        await person.sees("42")
+        await person.send(f"touch {outside}/sealed; expr 98765 + 1")
+        await person.sees("98766")
         assert not (outside / "sealed").exists()
         await person.until(lambda: person.there("Send"), "it has ended")
         await person.click("Sealed")
-        await person.send(f"touch {outside}/open; expr 50 + 3")
+        await person.send(f"touch {outside}/open; expr 87654 + 1")
         await person.until(lambda: (outside / "open").exists(), "an open command has the person's own reach")
 
     use_window(conch_home, script)

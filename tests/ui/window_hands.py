@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QTimer, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QAccessible, QDragEnterEvent, QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QListView, QWidget
 
 from app.home import Home
 from app.services import Services
 from tests.ui.watchdog import Watchdog
+from ui.garbage import Sweeper
 from ui.loop import run
 from ui.start import Opened
 from ui.toast import Toast
@@ -105,6 +106,15 @@ class Person:
                     lines.append(text.text.replace("\u2028", "\n"))
         return "\n".join(lines)
 
+    def read_rows(self) -> str:
+        """What a screen reader reads of the chat, a row a line."""
+        view = self.window.page.transcript
+        interface = QAccessible.queryAccessibleInterface(view) if view is not None and view.isVisible() else None
+        if interface is None:
+            return ""
+        rows = (interface.child(number) for number in range(interface.childCount()))
+        return "\n".join(row.text(QAccessible.Text.Name) for row in rows if row is not None)
+
     def toast(self) -> str:
         toast = self.window.findChild(Toast)
         return toast.accessibleName() if toast is not None and toast.isVisible() else ""
@@ -155,8 +165,10 @@ class Person:
         await self._outside(lambda: QTest.keyClick(widget, key, modifiers))
 
     async def type(self, text: str) -> None:
-        widget = QApplication.focusWidget() or self.window.shell
-        await self._outside(lambda: QTest.keyClicks(widget, text))
+        for letter in text:
+            await self._outside(
+                lambda letter=letter: QTest.keyClicks(QApplication.focusWidget() or self.window.shell, letter)
+            )
 
     async def replace(self, field: str, text: str) -> None:
         """Types over what a line editor holds."""
@@ -239,6 +251,7 @@ def use_window(
         opened.shell.activateWindow()
         window = opened.window
         window.use_native_dialogs = False
+        sweeper.idle = lambda: not window.desk.working  # as ``ui.start`` has it
         services = Services(here)
         if before is not None:
             before(services)
@@ -246,6 +259,7 @@ def use_window(
         try:
             await window.desk.begin(services)
             window.page.prepare()
+            sweeper.settle()
             await asyncio.sleep(0.05)
             await script(person)
         finally:
@@ -257,4 +271,5 @@ def use_window(
             window.shell.deleteLater()
         return 0
 
-    run(app, main())
+    sweeper = Sweeper()
+    run(app, main(), sweeper)

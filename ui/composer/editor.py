@@ -77,11 +77,14 @@ class Editor(QPlainTextEdit):
     def event(self, event: QEvent) -> bool:
         # Qt's editor claims keys such as Ctrl+K for itself; here the window's own shortcuts come first.
         if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
-            pressed = QKeySequence(event.keyCombination())
-            if any(action.shortcut() == pressed for window in self._hosts() for action in window.actions()):
+            plain = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier
+            if event.modifiers() not in plain and self._is_shortcut(QKeySequence(event.keyCombination())):
                 event.ignore()
                 return False
         return super().event(event)
+
+    def _is_shortcut(self, pressed: QKeySequence) -> bool:
+        return any(action.shortcut() == pressed for host in self._hosts() for action in host.actions())
 
     def _hosts(self) -> Iterator[QWidget]:
         widget: QWidget | None = self
