@@ -13,19 +13,19 @@ class Flow(QWidget):
     def __init__(self, gap: int) -> None:
         super().__init__()
         self._gap = gap
-        self._items: list[QWidget] = []
+        self.items: list[QWidget] = []
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
 
     def add(self, widget: QWidget) -> None:
         widget.setParent(self)
-        self._items.append(widget)
+        self.items.append(widget)
 
     def _arrange(self, width: int, *, move: bool) -> int:
         """Gives the height for ``width``, and puts the widgets there with ``move``."""
         left = top = high = 0
-        for item in self._items:
+        for item in self.items:
             if item.isHidden():
                 continue
             hint = item.sizeHint()
@@ -45,7 +45,7 @@ class Flow(QWidget):
         return self._arrange(width, move=False)
 
     def sizeHint(self) -> QSize:
-        wide = sum(item.sizeHint().width() + self._gap for item in self._items if not item.isHidden())
+        wide = sum(item.sizeHint().width() + self._gap for item in self.items if not item.isHidden())
         return QSize(wide, self._arrange(self.width() or wide, move=False))
 
     def minimumSizeHint(self) -> QSize:

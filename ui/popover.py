@@ -82,7 +82,7 @@ class Popover(QWidget):
         return self.isVisible()
 
     def open_from(self, anchor: QWidget) -> None:
-        """Opens above ``anchor`` (below where there is no room), which gets the focus back at the end."""
+        """Opens above ``anchor`` (below where there is no room). At the end the focus goes back to where it was."""
         self._open(anchor)
 
     def open_centred(self) -> None:
@@ -94,7 +94,7 @@ class Popover(QWidget):
             return
         keyboard = self.window().testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)
         self._anchor = anchor
-        self._back = anchor or QApplication.focusWidget()
+        self._back = QApplication.focusWidget() or anchor
         self._scrim.setGeometry(self.window().rect())
         self._scrim.show()
         self._scrim.raise_()

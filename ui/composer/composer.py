@@ -57,6 +57,9 @@ class Composer(QWidget):
         flow = Flow(7)
         for chip in (self.folder_chip, self.place_chip, self.mode_chip, self.engine_chip, self.sealed):
             flow.add(chip)
+        for control in (*flow.items, self.send_button, self.stop_button):
+            # A click leaves the keyboard with the message, where the person goes on typing.
+            control.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         foot = Qt.AlignmentFlag.AlignBottom
         chips = QHBoxLayout()
         chips.setSpacing(7)
