@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -24,6 +25,21 @@ def conch_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "conch-home"
     monkeypatch.setenv("CONCH_HOME", str(home))
     return home
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Python collects its garbage between tests, on this thread alone.
+
+    Left to itself it does so in whichever thread makes an object; a widget that an earlier test left would be destroyed
+    there, and its timers fire into freed memory.
+    """
+    gc.disable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    gc.collect(1 if nextitem is not None and nextitem.path == item.path else 2)
 
 
 def _must_run(report: pytest.TestReport | pytest.CollectReport) -> None:
