@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Signal
 
 if TYPE_CHECKING:
+    from asyncio import Task
+
     from app.chats.events import ChatChanged, ChatEvent, Mode
     from app.chats.store import Chat, Hit
     from app.services import Services
@@ -25,6 +27,7 @@ log = logging.getLogger(__name__)
 
 SORRY = "Something went wrong inside Conch. Your chats are safe, and the log in Conch's folder has the details."
 NEW_CHAT = "New chat"
+PATIENCE = 5.0  # seconds that closing waits for what was changed to be kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class Desk(QObject):
         self._loading = ""
         self._meanwhile: list[ChatEvent] = []
         self._ends: list[Callable[[], None]] = []
+        self._keeping: set[Task[Any]] = set()
 
     # Beginning and end
 
@@ -116,19 +120,32 @@ class Desk(QObject):
         self.ready.emit()
 
     async def end(self) -> None:
-        """Stops listening and waits for what was begun here. The services are closed by whoever made them."""
+        """Stops listening and waits for what the person changed to be kept; the rest of what was begun is cancelled.
+
+        The services are closed by whoever made them.
+        """
+        import asyncio
+
         for end in self._ends:
             end()
         self._ends.clear()
+        if self._keeping:
+            await asyncio.wait(self._keeping, timeout=PATIENCE)
         if self._tasks is not None:
             await self._tasks.close()
 
-    def start(self, work: Coroutine[Any, Any, object], name: str) -> None:
+    def start(self, work: Coroutine[Any, Any, object], name: str) -> Task[Any] | None:
         """Starts something on the loop; if it fails, the person reads one sentence and the log has the rest."""
         if self._tasks is None:
             work.close()
-            return
-        self._tasks.start(self._guarded(work, name), name)
+            return None
+        return self._tasks.start(self._guarded(work, name), name)
+
+    def keep(self, work: Coroutine[Any, Any, object], name: str) -> None:
+        """As ``start``, for what the person changed: closing the window waits until it is kept."""
+        if (task := self.start(work, name)) is not None:
+            self._keeping.add(task)
+            task.add_done_callback(self._keeping.discard)
 
     async def _guarded(self, work: Coroutine[Any, Any, object], name: str) -> None:
         try:
@@ -197,7 +214,7 @@ class Desk(QObject):
 
     def choose_folder(self, folder: Path) -> None:
         """Takes ``folder`` for a new chat, unless no command may work on it; then the words say why."""
-        self.start(self._choose_folder(folder), "choose folder")
+        self.keep(self._choose_folder(folder), "choose folder")
 
     async def _choose_folder(self, folder: Path) -> None:
         import asyncio
@@ -219,7 +236,7 @@ class Desk(QObject):
         await self.services.preferences.set("folder.last", str(found.path))
 
     def send(self, text: str, *, sealed: bool) -> None:
-        self.start(self._send(text, sealed), "send")
+        self.keep(self._send(text, sealed), "send")
 
     async def _send(self, text: str, sealed: bool) -> None:
         from app.chats.turns import Busy
@@ -255,7 +272,7 @@ class Desk(QObject):
 
     def rename(self, id: str, title: str) -> None:
         if title.strip():
-            self.start(self._change(id, title=title.strip()), "rename")
+            self.keep(self._change(id, title=title.strip()), "rename")
 
     def set_place(self, place: str) -> None:
         self._set(place=place)
@@ -268,7 +285,7 @@ class Desk(QObject):
 
     def _set(self, **changes: Any) -> None:
         if self.shown.id:
-            self.start(self._change(self.shown.id, **changes), "change chat")
+            self.keep(self._change(self.shown.id, **changes), "change chat")
         self._alter(**changes)
 
     async def _change(self, id: str, **changes: Any) -> None:
@@ -286,7 +303,7 @@ class Desk(QObject):
         """Takes the chat from the list, and offers Undo: it is in the bin for 30 days."""
         if self.chat(id) is not None and id not in self._hidden:
             self._hidden.add(id)
-            self.start(self._remove(id), "delete chat")
+            self.keep(self._remove(id), "delete chat")
 
     async def _remove(self, id: str) -> None:
         chat = self.chat(id)
@@ -305,7 +322,7 @@ class Desk(QObject):
         self.say(f"Deleted “{chat.title or NEW_CHAT}”.", button="Undo", run=lambda: self._restore(id))
 
     def _restore(self, id: str) -> None:
-        self.start(self._restored(id), "restore chat")
+        self.keep(self._restored(id), "restore chat")
 
     async def _restored(self, id: str) -> None:
         await self.services.store.restore(id)

@@ -84,7 +84,7 @@ class Standing(QObject):
 
     def prefer(self, name: str, value: str | int | bool) -> None:
         """Keeps a preference; what is wrong with it is said."""
-        self._desk.start(self._prefer(name, value), f"set {name}")
+        self._desk.keep(self._prefer(name, value), f"set {name}")
 
     async def _prefer(self, name: str, value: str | int | bool) -> None:
         from app.preferences import BadPreference

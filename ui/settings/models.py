@@ -90,7 +90,7 @@ class Models(Pane):
 
     def _change(self, name: str, field: Field) -> None:
         if self._desk.open and field.text().strip() != self._desk.services.preferences.get(name):
-            self._desk.start(self._changed(name, field.text()), f"set {name}")
+            self._desk.keep(self._changed(name, field.text()), f"set {name}")
 
     async def _changed(self, name: str, text: str) -> None:
         from app.preferences import BadPreference
@@ -126,7 +126,7 @@ class Models(Pane):
         text = self.key.text().strip()
         if text and self._desk.open:
             self.key.clear()
-            self._desk.start(self._kept(text), "keep the key")
+            self._desk.keep(self._kept(text), "keep the key")
 
     async def _kept(self, text: str) -> None:
         from app.keys.keychain import model_key
@@ -142,7 +142,7 @@ class Models(Pane):
         self._say_wrong("")
 
     def _drop(self) -> None:
-        self._desk.start(self._dropped(), "forget the key")
+        self._desk.keep(self._dropped(), "forget the key")
 
     async def _dropped(self) -> None:
         from app.keys.keychain import model_key

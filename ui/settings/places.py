@@ -108,13 +108,13 @@ class Places(Pane):
     def _change_image(self) -> None:
         text = self.image.text().strip()
         if self._desk.open and text != self._desk.services.preferences.get("container.image"):
-            self._desk.start(self._changed(text), "set the image")
+            self._desk.keep(self._changed(text), "set the image")
 
     def _reset_image(self) -> None:
         from workplaces.service import DEFAULT_IMAGE
 
         self.image.setText(DEFAULT_IMAGE)
-        self._desk.start(self._changed(DEFAULT_IMAGE), "set the image")
+        self._desk.keep(self._changed(DEFAULT_IMAGE), "set the image")
 
     async def _changed(self, text: str) -> None:
         from app.preferences import BadPreference
