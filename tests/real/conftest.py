@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,10 +13,11 @@ from tests.real.engines import display as displays
 from tests.real.engines import dockerd as dockers
 from tests.real.engines import images, person
 from tests.real.engines.dockerd import Dockerd
+from tests.real.engines.needs import missing, program
 from tests.real.engines.needs import need as _need
-from tests.real.engines.needs import program
 
 _DOCKER_FIXTURES = {"dockerd", "fresh_dockerd"}
+_TROUBLE = pytest.StashKey[str]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,14 +30,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Makes the images before the first test's clock starts: it takes a minute or two, once."""
-    import os
-
     wanted = any(_DOCKER_FIXTURES & set(getattr(item, "fixturenames", ())) for item in session.items)
     if not wanted or session.config.option.collectonly or images.ready() or os.geteuid() != 0:
         return
     if all(program(name) for name in dockers.PROGRAMS):
         print("\nMaking the test images (once, a minute or two)…", flush=True)
-        images.storage()
+        try:
+            images.storage()
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            session.stash[_TROUBLE] = f"the test images could not be made: {str(error).splitlines()[-1]}"
 
 
 @pytest.fixture(scope="session")
@@ -52,9 +56,16 @@ def ordinary_user() -> Iterator[person.Person]:
 
 
 @pytest.fixture(scope="session")
-def dockerd(ordinary_user: person.Person) -> Iterator[Dockerd]:
-    """A real Docker of this run's own. Boxes of one test are gone before the next one that uses ``docker_host``."""
+def images_made(request: pytest.FixtureRequest) -> None:
+    """That the images could be made."""
     _need(*dockers.PROGRAMS, root=True)
+    if trouble := request.session.stash.get(_TROUBLE, ""):
+        missing(trouble)
+
+
+@pytest.fixture(scope="session")
+def dockerd(ordinary_user: person.Person, images_made: None) -> Iterator[Dockerd]:
+    """A real Docker of this run's own. Boxes of one test are gone before the next one that uses ``docker_host``."""
     with dockers.shared(group=str(ordinary_user.gid)) as engine:
         yield engine
 
@@ -74,9 +85,10 @@ def docker_host(dockerd: Dockerd, monkeypatch: pytest.MonkeyPatch) -> Iterator[D
 
 
 @pytest.fixture
-def fresh_dockerd(tmp_path: Path, ordinary_user: person.Person, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dockerd]:
+def fresh_dockerd(
+    tmp_path: Path, ordinary_user: person.Person, images_made: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Dockerd]:
     """A Docker that never held an image, as the one that DOCKER_HOST names."""
-    _need(*dockers.PROGRAMS, root=True)
     with dockers.fresh(tmp_path, group=str(ordinary_user.gid)) as engine:
         monkeypatch.setenv("DOCKER_HOST", engine.host)
         monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
