@@ -28,6 +28,7 @@ from ui.theme import RADIUS, Themes
 if TYPE_CHECKING:
     from app.chats.store import Chat, Hit
 
+AT_ONCE = 200
 CHAT_ROLE = Qt.ItemDataRole.UserRole
 Index = QModelIndex | QPersistentModelIndex
 
@@ -74,19 +75,28 @@ class ChatModel(QAbstractListModel):
         super().__init__()
         self._items: list[Item] = []
         self._rename = rename
+        self._chats: list[Chat] = []
+        self._working: set[str] = set()
+        self._most = AT_ONCE
 
     @property
     def items(self) -> list[Item]:
         return self._items
 
     def show_chats(self, chats: list[Chat], working: set[str]) -> None:
+        """Shows the chats by day; of very many, more are made as the person scrolls to them."""
+        self._chats, self._working = chats, working
+        self._take(self._by_day())
+
+    def _by_day(self) -> list[Item]:
         items: list[Item] = []
-        for name, group in by_day(chats, date.today()):  # noqa: DTZ011 - the person's own day
+        for name, group in by_day(self._chats[: self._most], date.today()):  # noqa: DTZ011 - the person's own day
             items.append(Item(name))
-            items.extend(self._item(chat, chat.id in working) for chat in group)
-        self._take(items)
+            items.extend(self._item(chat, chat.id in self._working) for chat in group)
+        return items
 
     def show_found(self, titled: list[Chat], hits: list[Hit], working: set[str]) -> None:
+        self._chats = []
         items: list[Item] = []
         if titled:
             items.append(Item("Chats"))
@@ -124,6 +134,16 @@ class ChatModel(QAbstractListModel):
 
     def row_of(self, id: str) -> int:
         return next((row for row, item in enumerate(self._items) if item.id == id), -1)
+
+    def canFetchMore(self, parent: Index) -> bool:
+        return len(self._chats) > self._most
+
+    def fetchMore(self, parent: Index) -> None:
+        self._most += AT_ONCE
+        more = self._by_day()
+        self.beginInsertRows(QModelIndex(), len(self._items), len(more) - 1)
+        self._items = more
+        self.endInsertRows()
 
     # QAbstractListModel
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
+from ui.notes import SORRY, Note
+
 if TYPE_CHECKING:
     from asyncio import Task
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SORRY = "Something went wrong inside Conch. Your chats are safe, and the log in Conch's folder has the details."
 NEW_CHAT = "New chat"
 PATIENCE = 5.0  # seconds that closing waits for what was changed to be kept
 
@@ -40,16 +41,6 @@ class Shown:
     place: str = "computer"
     mode: Mode = "ask"
     engine: str = "commands"
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """One calm sentence for the person. ``stays``: until it is closed; ``button`` with ``run`` is its one step."""
-
-    words: str
-    button: str = ""
-    run: Callable[[], object] | None = None
-    stays: bool = False
 
 
 class Desk(QObject):
@@ -162,6 +153,14 @@ class Desk(QObject):
     def say_sorry(self, words: str = "", *, stays: bool = False) -> None:
         """Says that something went wrong: ``words`` when there are any for it, else one calm sentence."""
         self.say(words or SORRY, stays=stays)
+
+    async def refresh(self) -> None:
+        """Takes in what another Conch on the same home did meanwhile."""
+        await self.services.preferences.refresh()
+        chats = await self.services.store.chats()
+        if chats != self.chats:
+            self.chats = chats
+            self.chats_changed.emit()
 
     # Chats
 

@@ -78,6 +78,31 @@ def app_icon() -> QIcon:
     return icon
 
 
+def mark_svg(kind: str, color: str, *, ground: str = "") -> str:
+    """A mark as SVG, for desktop entries and bundles. ``ground`` puts it on a rounded square, as the app's icon is."""
+    path, scale = _paths()[kind], 0.68 if ground else 1.0
+    curve = QPainterPath.ElementType.CurveToElement
+    words, index = [], 0
+    while index < path.elementCount():
+        element = path.elementAt(index)
+        if element.type == curve:
+            ends = [path.elementAt(index + step) for step in range(3)]
+            words.append("C" + " ".join(f"{end.x:.2f} {end.y:.2f}" for end in ends))
+            index += 3
+            continue
+        letter = "M" if element.type == QPainterPath.ElementType.MoveToElement else "L"
+        words.append(f"{letter}{element.x:.2f} {element.y:.2f}")
+        index += 1
+    square = f'<rect width="16" height="16" rx="3.7" fill="{ground}"/>' if ground else ""
+    inset = _UNIT * (1 - scale) / 2
+    drawn = "".join(words)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">{square}'
+        f'<path transform="translate({inset:.2f} {inset:.2f}) scale({scale})" fill="none" stroke="{color}" '
+        f'stroke-width="1.4" stroke-linecap="round" stroke-linejoin="round" d="{drawn}"/></svg>\n'
+    )
+
+
 @lru_cache(maxsize=1)
 def _paths() -> dict[str, QPainterPath]:
     return {

@@ -20,10 +20,12 @@ from ui.theme import RADIUS, Themes, scrollbar_style
 from ui.widgets import Field, Label
 
 if TYPE_CHECKING:
+    from app.chats.store import Chat
     from ui.window import Window
 
 SHOWN = 60
 CHATS_AT_FIRST = 6
+AT_ONCE = 400  # chats that are looked through on the window's thread; the older ones in another
 SEARCH_MS = 100
 ENTRY = Qt.ItemDataRole.UserRole
 
@@ -104,6 +106,19 @@ class _Delegate(QStyledItemDelegate):
         painter.restore()
 
 
+def best(asked: str, entries: list[Entry]) -> list[Entry]:
+    """The entries that fit, the best first."""
+    scored = [(score(asked, entry.title, entry.words), entry) for entry in entries]
+    fits = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])
+    return [entry for _, entry in fits[:SHOWN]]
+
+
+def best_chats(asked: str, chats: list[Chat]) -> list[Chat]:
+    """The same for chats, some more of them. Takes its time over thousands: not for the window's thread."""
+    scored = [(score(asked, chat.title, str(chat.folder)), chat) for chat in chats]
+    return [chat for points, chat in sorted(scored, key=lambda pair: -pair[0])[:SHOWN] if points > 0]
+
+
 class Palette(Popover):
     """Opened with Ctrl+K. What is chosen runs after the palette has closed."""
 
@@ -127,6 +142,7 @@ class Palette(Popover):
         self._nothing.setParent(self)
         self._nothing.hide()
         self._hits: list[Entry] = []
+        self._older: list[Entry] = []
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
         self._soon.setInterval(SEARCH_MS)
@@ -137,7 +153,7 @@ class Palette(Popover):
 
     def _begin(self) -> None:
         self.field.clear()
-        self._hits = []
+        self._hits, self._older = [], []
         self._show()
 
     def _show_if_open(self) -> None:
@@ -167,7 +183,7 @@ class Palette(Popover):
             entries.append(Entry(found.title, f"Settings › {found.group}", run, mark="gear", words=found.words))
         return entries
 
-    def _chats(self) -> list[Entry]:
+    def _chats(self, chats: list[Chat]) -> list[Entry]:
         window = self._window
         return [
             Entry(
@@ -177,7 +193,7 @@ class Palette(Popover):
                 mark=chat.place if chat.place != "computer" else "",
                 words=str(chat.folder),
             )
-            for chat in window.desk.listed()
+            for chat in chats
         ]
 
     @staticmethod
@@ -187,19 +203,17 @@ class Palette(Popover):
     # Finding
 
     def _typed(self) -> None:
-        self._hits = []
+        self._hits, self._older = [], []
         self._show()
         self._soon.start()
 
     def _show(self) -> None:
         asked = self.field.text().strip()
-        everything, chats = self._everything(), self._chats()
+        chats = self._window.desk.listed()
         if not asked:
-            shown = chats[:CHATS_AT_FIRST] + everything
+            shown = self._chats(chats[:CHATS_AT_FIRST]) + self._everything()
         else:
-            scored = [(score(asked, entry.title, entry.words), entry) for entry in (*everything, *chats)]
-            best = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])
-            shown = [entry for _, entry in best[:SHOWN]] + self._hits
+            shown = best(asked, self._everything() + self._chats(chats[:AT_ONCE])) + self._older + self._hits
         self._model.show_entries(shown)
         self._nothing.setVisible(not shown)
         if shown:
@@ -213,6 +227,10 @@ class Palette(Popover):
             self._window.desk.start(self._find(asked), "search messages")
 
     async def _find(self, asked: str) -> None:
+        import asyncio
+
+        older = self._window.desk.listed()[AT_ONCE:]
+        titled = best(asked, self._chats(await asyncio.to_thread(best_chats, asked, older))) if older else []
         hits = await self._window.desk.search(asked, most=20)
         if not self.isVisible() or self.field.text().strip() != asked:
             return
@@ -226,7 +244,8 @@ class Palette(Popover):
             for hit in hits
             if hit.seq > 1
         ]
-        if self._hits:
+        self._older = titled
+        if self._hits or self._older:
             row = self.list.currentIndex().row()
             self._show()
             self.list.setCurrentIndex(self._model.index(max(0, row)))

@@ -12,7 +12,7 @@ from PySide6.QtCore import QEvent, QObject, QRectF, Qt, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from ui.desk import Note
+from ui.notes import Note
 from ui.paint import SHADOW, round_box, shadow
 from ui.theme import RADIUS, Themes
 from ui.widgets import Button, Label

@@ -333,6 +333,7 @@ class Window(QWidget):
     def _activated(self) -> None:
         if self.desk.open:
             self.standing.look()
+            self.desk.start(self.desk.refresh(), "refresh")
 
     def _on_preference(self, name: str, value: Any) -> None:
         if name == "theme":

@@ -143,6 +143,7 @@ def scene(
                 await shown.services.store.append(chat, *events())
                 shown.window.desk.new_chat()
                 shown.window.desk.open_chat(chat)
+                await shown.settle()
             await then(shown)
             await shown.settle()
             shown.save(path)
