@@ -6,6 +6,7 @@ With reduced motion nothing moves: a spring is at its target at once, and whoeve
 from __future__ import annotations
 
 import math
+import os
 import time
 from typing import Final, Literal
 
@@ -16,6 +17,7 @@ Reduce = Literal["system", "on", "off"]
 
 FRAME_MS: Final = 16
 GLINT_MS: Final = 600
+PORTAL_MS: Final = 2000
 _STEP: Final = 1 / 240  # seconds; the integrator's own step, so that a late frame does not blow a stiff spring up
 _LONGEST_FRAME: Final = 1 / 15
 
@@ -51,7 +53,7 @@ class Motion(QObject):
             self.changed.emit()
 
     def watch_system(self) -> None:
-        """Asks Qt what the system prefers and follows it (Qt 6.12). On an older Qt ``ask_portal`` is the way."""
+        """Asks Qt what the system prefers and follows it (Qt 6.12). On an older Qt ``Portal`` is the way."""
         hints = QGuiApplication.styleHints()
         accessibility = getattr(hints, "accessibility", lambda: None)()
         preference = getattr(accessibility, "motionPreference", None)
@@ -75,21 +77,24 @@ class Motion(QObject):
             self.changed.emit()
 
 
-def ask_portal(timeout: float = 2.0) -> bool:
-    """Whether the desktop's settings portal asks for reduced motion. Blocks: call it off the window's thread.
+class Portal(QObject):
+    """Asks the desktop's settings portal whether motion is to be reduced, for a Qt that does not know.
 
-    ``org.freedesktop.appearance`` ``reduced-motion`` is 1 when it does (XDG Desktop Portal, Settings). False when there
-    is no bus, no portal or no such setting.
+    ``org.freedesktop.appearance`` ``reduced-motion`` is 1 when it is (XDG Desktop Portal, Settings). Nothing waits for
+    the answer; without a bus, a portal or such a setting nothing is said.
     """
-    import os
 
-    if not os.environ.get("DBUS_SESSION_BUS_ADDRESS"):
-        return False  # asking for a bus without an address may start one
-    from PySide6.QtDBus import QDBus, QDBusConnection, QDBusMessage
+    def __init__(self, motion: Motion, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._motion = motion
+        self._waiting: QObject | None = None
 
-    name = "conch-settings"
-    bus = QDBusConnection.connectToBus(QDBusConnection.BusType.SessionBus, name)
-    try:
+    def ask(self) -> None:
+        """Asks now. Also for each time that the window comes to the front: the setting may be another."""
+        if self._waiting is not None or not os.environ.get("DBUS_SESSION_BUS_ADDRESS"):
+            return  # asking for a bus without an address may start one
+        from PySide6.QtDBus import QDBusConnection, QDBusMessage, QDBusPendingCallWatcher
+
         call = QDBusMessage.createMethodCall(
             "org.freedesktop.portal.Desktop",
             "/org/freedesktop/portal/desktop",
@@ -97,16 +102,24 @@ def ask_portal(timeout: float = 2.0) -> bool:
             "ReadOne",
         )
         call.setArguments(["org.freedesktop.appearance", "reduced-motion"])
-        answer = bus.call(call, QDBus.CallMode.Block, round(timeout * 1000))
-        if answer.type() != QDBusMessage.MessageType.ReplyMessage:
-            return False
-        values = answer.arguments()
-        value = values[0] if values else 0
-        return int(getattr(value, "variant", lambda: value)()) == 1
-    except (TypeError, ValueError):
-        return False
-    finally:
-        QDBusConnection.disconnectFromBus(name)
+        watcher = QDBusPendingCallWatcher(QDBusConnection.sessionBus().asyncCall(call, PORTAL_MS), self)
+        self._waiting = watcher
+
+        def answered() -> None:
+            self._waiting = None
+            answer = watcher.reply()
+            if answer.type() == QDBusMessage.MessageType.ReplyMessage:
+                self._motion.system_says(_is_one(answer.arguments()))
+            watcher.deleteLater()
+
+        watcher.finished.connect(answered)
+
+
+def _is_one(arguments: list[object]) -> bool:
+    value = arguments[0] if arguments else None
+    while (inside := getattr(value, "variant", None)) is not None:
+        value = inside()
+    return value == 1
 
 
 class Spring(QObject):

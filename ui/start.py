@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from app.home import Home
     from app.services import Services
     from ui.desk import Desk
-    from ui.motion import Motion
     from ui.theme import Choice
     from ui.window import Window
 
@@ -180,8 +179,6 @@ async def _live(home: Home, window: Window, folder: Path | None) -> int:
 
 
 async def _open(desk: Desk, window: Window, services: Services, folder: Path | None) -> None:
-    import asyncio
-
     try:
         await desk.begin(services)
     except Exception as error:  # said in the window, which stays: closing it is the person's to do
@@ -193,16 +190,11 @@ async def _open(desk: Desk, window: Window, services: Services, folder: Path | N
         desk.choose_folder(folder)
     motion = window.themes.motion
     if not motion.qt_knows:
-        desk.start(_follow_portal(motion), "ask the desktop about motion")
-    await asyncio.sleep(0)
+        from ui.motion import Portal
 
-
-async def _follow_portal(motion: Motion) -> None:
-    import asyncio
-
-    from ui.motion import ask_portal
-
-    motion.system_says(await asyncio.to_thread(ask_portal))
+        portal = Portal(motion, window)
+        window.shell.activated.connect(portal.ask)
+        portal.ask()
 
 
 async def _keep_geometry(services: Services, shell: Shell) -> None:
