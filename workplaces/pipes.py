@@ -11,6 +11,7 @@ from typing import Protocol
 
 READ = 256 * 1024
 _F_SETPIPE_SZ = 1031  # Linux fcntl(2): a pipe starts with 64 KB, sixteen switches a megabyte
+_F_GETPIPE_SZ = 1032
 _ROOM = 1024 * 1024
 
 Got = tuple[str, bytes]
@@ -27,6 +28,11 @@ class Reader(Protocol):
         """How many pipes have not ended yet."""
         ...
 
+    @property
+    def behind(self) -> bool:
+        """Whether bytes may be on their way that a ``read`` with no time would not give."""
+        ...
+
     def read(self, timeout: float | None) -> list[Got]: ...
 
     def wake(self) -> None:
@@ -38,6 +44,8 @@ class Reader(Protocol):
 
 class PollReader:
     """For systems where a pipe can be waited for. ``ready`` descriptors are only waited for, and once."""
+
+    behind = False
 
     def __init__(self, pipes: Mapping[str, int], ready: Mapping[str, int]) -> None:
         import select
@@ -87,6 +95,8 @@ class PollReader:
 
 class ThreadReader:
     """For Windows, where a pipe cannot be waited for: a thread for each, and a short queue that holds them back."""
+
+    behind = True
 
     def __init__(self, pipes: Mapping[str, int]) -> None:
         self._queue: queue.Queue[Got] = queue.Queue(maxsize=16)
@@ -147,3 +157,10 @@ def widen(fds: Iterable[int]) -> None:
                 fcntl.fcntl(fd, _F_SETPIPE_SZ, _ROOM)
             except OSError:
                 return
+
+
+def room(fd: int) -> int:
+    """How many bytes an empty pipe takes at once (Linux)."""
+    import fcntl
+
+    return fcntl.fcntl(fd, _F_GETPIPE_SZ)

@@ -75,14 +75,7 @@ class Taker(Protocol):
 class Tree(Protocol):
     """All the processes of one program. Everything is called in the program's thread, ``end`` once."""
 
-    side: int | None
-    """A pipe on which something tells about the tree, read to its end beside the output."""
-
     def started(self, pid: int) -> None: ...
-
-    def told(self, data: bytes) -> None:
-        """Something came on ``side``."""
-        ...
 
     def end(self) -> bool:
         """Kills what is left of it, the program included. Gives whether none of it lives any more."""
@@ -141,36 +134,44 @@ async def ask(
 
 async def launch(prepare: Callable[[], Launch], keeper: Taker, timeout: float) -> Ended:
     """``run``, for who must touch the disk first: ``prepare`` is called in the program's thread and may raise."""
-    done: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+    done = _Done()
     worker = _Worker(prepare, keeper, timeout, done)
+    done.worker = worker
     worker.start()
-    stopped = False
-    while not done.done():
-        try:
-            await asyncio.wait((done,))
-        except asyncio.CancelledError:
-            stopped = True
-            worker.stop()
-    if stopped:
-        if done.exception() is not None:
-            raise Killed(Ended(code=None))
-        raise Killed(done.result())
-    return done.result()
+    try:
+        ended = await done
+    except BaseException:
+        if worker.stopping:
+            raise Killed(Ended(code=None)) from None
+        raise
+    if worker.stopping:
+        raise Killed(ended)
+    return ended
+
+
+class _Done(asyncio.Future[Ended]):
+    """How a program's thread answers. Cancelling stops the program, and the answer comes once its tree is dead."""
+
+    worker: _Worker
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if self.done():
+            return False
+        self.worker.stop()
+        return True
 
 
 class _Worker:
     """One program's thread."""
 
-    def __init__(
-        self, prepare: Callable[[], Launch], keeper: Taker, timeout: float, done: asyncio.Future[Ended]
-    ) -> None:
+    def __init__(self, prepare: Callable[[], Launch], keeper: Taker, timeout: float, done: _Done) -> None:
         self._prepare = prepare
         self._keeper = keeper
         self._timeout = timeout
         self._done = done
         self._loop = done.get_loop()
         self._lock = threading.Lock()
-        self._stopping = False
+        self.stopping = False
         self._reader: Reader | None = None
 
     def start(self) -> None:
@@ -178,7 +179,7 @@ class _Worker:
 
     def stop(self) -> None:
         with self._lock:
-            self._stopping = True
+            self.stopping = True
             if self._reader is not None:
                 self._reader.wake()
 
@@ -197,7 +198,7 @@ class _Worker:
     def _through(self) -> Ended:
         plan = self._prepare()
         try:
-            if self._stopping:
+            if self.stopping:
                 return Ended(code=None)
             began = time.monotonic()
             process = _start(plan)
@@ -214,7 +215,7 @@ class _Worker:
         """Reads until the program ended or must; then ends its tree, takes what was still on its way, and waits."""
         timed_out = False
         sure = False
-        with _Watched(process, tree) as watched:
+        with _Watched(process) as watched:
             with self._lock:
                 self._reader = watched.reader
             try:
@@ -223,20 +224,20 @@ class _Worker:
             finally:
                 with self._lock:
                     self._reader = None
-                stopped = self._stopping
+                stopped = self.stopping
                 sure = tree.end()
                 if timed_out or stopped:
                     # The tree is dead or out of reach; the program itself is our child, and its own end is certain.
                     with contextlib.suppress(OSError):
                         process.kill()
                 process.wait()
-            self._drain(watched)
+            self._drain(watched, sure)
         code = None if timed_out or stopped else _code(process.returncode)
         return Ended(code=code, timed_out=timed_out, seconds=time.monotonic() - began, sure=sure)
 
     def _read_until_end(self, watched: _Watched, deadline: float) -> bool:
         """Gives whether it timed out; False too when it was stopped."""
-        while not self._stopping:
+        while not self.stopping:
             now = time.monotonic()
             if now >= deadline:
                 return True
@@ -245,34 +246,37 @@ class _Worker:
                 wait = min(wait, _LOOK)
             got = watched.read(wait)
             for name, data in got:
-                self._take(watched, name, data)
+                self._take(name, data)
             if ("ended", b"") in got:
                 return False
             if self._keeper.waiting:
                 self._keeper.pump()
         return False
 
-    def _drain(self, watched: _Watched) -> None:
+    def _drain(self, watched: _Watched, sure: bool) -> None:
+        """Takes what is still in the pipes. Of a tree that is surely dead nothing more will come; of another, what it
+        prints for a while."""
+        wait = not sure or watched.reader.behind
         until = time.monotonic() + _DRAIN
-        while watched.reader.open and (left := until - time.monotonic()) > 0:
-            for name, data in watched.read(left):
-                self._take(watched, name, data)
+        while watched.reader.open and time.monotonic() < until:
+            got = watched.reader.read(max(0.0, until - time.monotonic()) if wait else 0.0)
+            if not got and not wait:
+                return
+            for name, data in got:
+                self._take(name, data)
 
-    def _take(self, watched: _Watched, name: str, data: bytes) -> None:
+    def _take(self, name: str, data: bytes) -> None:
         if not data:
             return
-        if name == "side":
-            watched.tree.told(data)
-        elif name in _STREAMS:
+        if name in _STREAMS:
             self._keeper.feed(_STREAMS[name], data)
 
 
 class _Watched:
-    """A started program with all that can be waited for: its pipes, its side channel, its end."""
+    """A started program with all that can be waited for: its pipes and its end."""
 
-    def __init__(self, process: subprocess.Popen[bytes], tree: Tree) -> None:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
-        self.tree = tree
         self._pidfd = -1
         self._ended = False
 
@@ -280,8 +284,6 @@ class _Watched:
         streams = {"out": self._process.stdout, "err": self._process.stderr}
         pipes = {name: pipe.fileno() for name, pipe in streams.items() if pipe is not None}
         widen(pipes.values())
-        if self.tree.side is not None:
-            pipes["side"] = self.tree.side
         if _CAN_WATCH:
             with contextlib.suppress(OSError):
                 self._pidfd = os.pidfd_open(self._process.pid)

@@ -22,16 +22,11 @@ _PATIENCE = 5.0
 class Group:
     """The process and what shares its group. Enough for a program of our own asking a short question."""
 
-    side: int | None = None
-
     def __init__(self) -> None:
         self._pid = 0
 
     def started(self, pid: int) -> None:
         self._pid = pid
-
-    def told(self, data: bytes) -> None:
-        """Nothing tells a group anything."""
 
     def end(self) -> bool:
         _kill_group(self._pid)

@@ -14,14 +14,15 @@ from pathlib import Path
 
 from workplaces.computer.caches import cache_folder
 from workplaces.computer.run import Run, check_command
-from workplaces.folder import check_folder
+from workplaces.folder import WorkFolder, check_folder
 from workplaces.place import COMPUTER, PlaceStatus, PlaceUnavailable, RunRequest, RunResult, WorkPlaceId
 from workplaces.seal.ability import NEED, NoBox, probe
 from workplaces.seal.bubblewrap import Bubblewrap
-from workplaces.seal.policy import Policy, hidden_now, hidden_when_sealed, open_policy, sealed_policy
+from workplaces.seal.policy import Policy, hidden_now, hidden_when_sealed, keep_out, open_policy, sealed_policy
 from workplaces.words import PLACE_WORDS
 
 _ATTEMPTS = 4
+_MOST_KNOWN = 64
 
 
 class Computer:
@@ -39,6 +40,7 @@ class Computer:
         self._key_home = key_home or Path.home()
         self._box: Bubblewrap | NoBox | None = None
         self._probing = asyncio.Lock()
+        self._known: dict[Path, WorkFolder] = {}
 
     @property
     def id(self) -> WorkPlaceId:
@@ -120,7 +122,8 @@ class Computer:
         protected = (*request.protected, *self._protected(), self._home)
         sealed = self.seals and not request.open
         hidden = hidden_when_sealed(self._key_home, protected) if sealed else hidden_now(protected)
-        work = check_folder(request.folder, map(Path, (*hidden.folders, *hidden.files)), self._key_home)
+        work = self._folder(request.folder)
+        hidden = keep_out(work, hidden)
         try:
             caches = cache_folder(self._home, work.real)
             if sys.platform == "darwin":
@@ -129,6 +132,16 @@ class Computer:
             raise PlaceUnavailable(PLACE_WORDS["box.failed"], details=str(error)) from error
         make = sealed_policy if sealed else open_policy
         return make(work, home=self._key_home, caches=caches, hidden=hidden)
+
+    def _folder(self, folder: Path) -> WorkFolder:
+        """The work folder, looked at anew when it is not the very one that was looked at before."""
+        known = self._known.get(folder)
+        if known is None or not _same(known):
+            known = check_folder(folder, (), self._key_home)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[folder] = known
+        return known
 
     def empty(self) -> Path:
         """The file laid over what is hidden: Conch's own, empty, and read-only. Made when it is not so."""
@@ -143,3 +156,14 @@ class Computer:
         made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o400)
         os.close(made)
         return path
+
+
+def _same(work: WorkFolder) -> bool:
+    """Whether the folder's name still leads to that folder, and it can be worked in. What was refused is not kept."""
+    try:
+        if os.path.realpath(work.path, strict=True) != str(work.real):
+            return False
+        seen = work.real.stat()
+    except OSError:
+        return False
+    return (seen.st_dev, seen.st_ino) == (work.device, work.inode) and os.access(work.real, os.R_OK | os.X_OK)

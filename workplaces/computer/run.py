@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import stat
 import sys
@@ -29,6 +30,7 @@ _OF_BWRAP = b"bwrap: "
 _CANNOT_START = b"bwrap: execvp "
 _LARGEST_HELD = 16 * 1024
 _SIGNALLED = 128
+_NOT_RUNNABLE, _NOT_FOUND = 126, 127
 _NO_NETWORK = re.compile(
     r"(?i)could not resolve|name resolution|name or service not known|network is unreachable|ENOTFOUND|EAI_AGAIN"
 )
@@ -46,6 +48,7 @@ class Run:
     _tree: Box | Marked | None = None
     _policy: Policy | None = None
     _moved: str = ""
+    _after: _After | None = None
     _ears: _Ears = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,26 +68,50 @@ class Run:
             raise PlaceUnavailable(PLACE_WORDS["box.failed"], details=str(error)) from error
         if isinstance(self._tree, Box) and self._tree.code is None and ended.code is not None:
             if self._ears.cannot_start():
-                return self._result(Ended(code=126, seconds=ended.seconds))
+                return self._result(Ended(code=self._why_not(), seconds=ended.seconds))
             if self._ears.held or ended.code < _SIGNALLED:
                 self.failed = self._ears.held.decode(errors="replace").strip()
                 return None
         return self._result(ended)
 
     def _prepare(self) -> Launch:
-        """Makes the box ready. Called in the program's thread."""
-        policy = self.policy(self.request)
-        self._policy = policy
-        argv, fds = _argv(self.request.command)
+        """Makes ready what starts it. Called in the program's thread."""
+        argv, fds = _argv(self.request.command, boxed=self.box is not None)
         if self.box is not None:
-            box = Box(self.box, policy, argv, empty=self.empty(), after=_After(self, policy), pass_fds=fds)
+            sealed = not self.request.open
+            box = Box(self.box.path, argv, self._options, filtered=sealed, after=self._afterwards, pass_fds=fds)
             self._tree = box
-            return Launch(argv=box.argv, env=policy.env, pass_fds=box.pass_fds, tree=box)
-        tree = Marked()
-        self._tree = tree
+            return Launch(argv=box.argv, env={}, pass_fds=box.pass_fds, tree=box)
+        self._policy = policy = self.policy(self.request)
+        self._tree = tree = Marked()
         if sys.platform == "darwin":
             argv = seatbelt.command(policy, argv)
         return Launch(argv=argv, env={**policy.env, **tree.env}, cwd=policy.start, tree=tree)
+
+    def _options(self) -> list[str]:
+        """What bubblewrap is told, by what is there now. Called in the program's thread."""
+        assert self.box is not None  # noqa: S101 - only a box asks
+        try:
+            self._policy = self.policy(self.request)
+            options = self.box.options(self._policy, self.empty())
+        except OSError as error:
+            raise PlaceUnavailable(PLACE_WORDS["box.failed"], details=str(error)) from error
+        self._after = _After(self, self._policy)
+        return options
+
+    def _afterwards(self) -> None:
+        if self._after is not None:
+            self._after()
+
+    def _why_not(self) -> int:
+        """The exit code a shell gives for a program that could not be started: it is not there, or may not be run."""
+        program = self.request.command if isinstance(self.request.command, str) else self.request.command[0]
+        if isinstance(self.request.command, str) or self._policy is None:
+            return _NOT_RUNNABLE
+        if "/" in program:
+            return _NOT_RUNNABLE if (self._policy.start / program).exists() else _NOT_FOUND
+        found = shutil.which(program, os.F_OK, self._policy.env.get("PATH"))
+        return _NOT_RUNNABLE if found else _NOT_FOUND
 
     def _result(self, ended: Ended) -> RunResult:
         self._ears.release()
@@ -106,7 +133,8 @@ class Run:
         sealed, network = self._policy.sealed, True
         if self.box is not None and isinstance(self._tree, Box):
             details |= {"seal": self.box.name, **self._tree.seen}
-            network = self._tree.seen.get("net-namespace", "") in ("", _own_network())
+            inside = self._tree.seen.get("net-namespace")
+            network = inside == _own_network() if inside else self._policy.network
         elif sys.platform == "darwin":
             details["seal"] = "Seatbelt"
             network = self._policy.network
@@ -143,7 +171,8 @@ class _After:
     def __init__(self, run: Run, policy: Policy) -> None:
         self._run = run
         self._put_back = policy.put_back
-        inside = (path for path in (*policy.hidden_folders, *policy.hidden_files) if policy.start in path.parents)
+        top = f"{policy.start}/"
+        inside = (path for path in (*policy.hidden_folders, *policy.hidden_files) if str(path).startswith(top))
         self._covered = [(path, _inode(path)) for path in inside]
         self._began = time.time()
 
@@ -203,13 +232,14 @@ def check_command(command: str | tuple[str, ...]) -> None:
         raise PlaceUnavailable(PLACE_WORDS["command.zero"])
 
 
-def _argv(command: str | tuple[str, ...]) -> tuple[Sequence[str], tuple[int, ...]]:
+def _argv(command: str | tuple[str, ...], *, boxed: bool) -> tuple[Sequence[str], tuple[int, ...]]:
     """What to start for a command, and the descriptors it reads."""
     if sys.platform == "win32":
         shell = os.environ.get("COMSPEC", "cmd.exe")
         return ([shell, "/d", "/s", "/c", command] if isinstance(command, str) else list(command)), ()
     if not isinstance(command, str):
-        return [_SHELL, "-c", 'exec "$@"', "sh", *command], ()
+        # A box starts a program itself and says why it could not; elsewhere the shell does.
+        return (list(command) if boxed else [_SHELL, "-c", 'exec "$@"', "sh", *command]), ()
     if len(line := os.fsencode(command)) > _LONGEST_ARGUMENT and sys.platform == "linux":
         fd = os.memfd_create("command", os.MFD_CLOEXEC)
         os.write(fd, line)

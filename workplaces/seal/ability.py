@@ -60,19 +60,19 @@ def probe() -> Bubblewrap | NoBox:
             words=PLACE_WORDS["box.old"].format(version=".".join(map(str, version)) or "?"), next_step=_install(label)
         )
     failed = ""
-    for nested in ([True] if version >= (0, 8) else []) + [False]:
-        failed = _try(path, nested)
+    for users in (True, False):
+        made = Bubblewrap(path, version, users)
+        failed = _try(made)
         if not failed:
-            return Bubblewrap(path, version, nested)
+            return made
     return _refused(path, failed)
 
 
-def _try(path: str, nested: bool) -> str:
+def _try(made: Bubblewrap) -> str:
     """Makes a box with all that a sealed one asks for. Gives what went wrong, empty when it is as it must be."""
     read, write = os.pipe()
     words = ["--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
-    words += ["--unshare-cgroup-try", "--cap-drop", "ALL"]
-    words += ["--unshare-user", "--disable-userns"] if nested else []
+    words += ["--cap-drop", "ALL", *made.closed()]
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108 - the box's own
     program = filter_program()
     try:
@@ -81,7 +81,7 @@ def _try(path: str, nested: bool) -> str:
             words += ["--seccomp", str(read)]
         os.close(write)
         done = subprocess.run(
-            [path, *words, "--", "/bin/sh", "-c", _LOOK],
+            [made.path, *words, "--", "/bin/sh", "-c", _LOOK],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_PATIENCE,

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from workplaces.pipes import room, widen
 from workplaces.seal.policy import Policy
 from workplaces.seal.seccomp import filter_program
 
@@ -32,11 +33,12 @@ _Kind = Literal["pinned", "private", "writable", "kept", "hidden", "covered"]
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
-    """A bubblewrap that was seen to work. ``nested`` is True when it can forbid further user namespaces inside."""
+    """A bubblewrap that was seen to work. ``users``: whether it makes a user namespace too (always, but where this is
+    root and the kernel refuses them)."""
 
     path: str
     version: tuple[int, ...]
-    nested: bool = True
+    users: bool = True
 
     @property
     def name(self) -> str:
@@ -46,8 +48,8 @@ class Bubblewrap:
         """Everything before the command. ``empty`` is laid over hidden files: Conch's own, read-only and empty."""
         words = ["--die-with-parent", "--new-session", "--unshare-pid"]
         if policy.sealed:
-            words += ["--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL"]
-            words += ["--unshare-user", "--disable-userns"] if self.nested else []
+            words += ["--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
+            words += self.closed()
         elif os.geteuid() == 0:
             words += [word for name in _UNDOING for word in ("--cap-drop", f"CAP_{name}")]
         if not policy.network:
@@ -56,12 +58,23 @@ class Bubblewrap:
             words += ["--dev-bind", "/", "/", "--proc", "/proc"]
         else:
             words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        for name, value in policy.env.items():
+            words += ["--setenv", name, value]
         return [*words, *self._mounts(policy, str(empty)), "--chdir", str(policy.start)]
+
+    def closed(self) -> list[str]:
+        """The user namespace of a sealed box, in which no other can be made: the filter of calls sees to that, and
+        bubblewrap (0.8) where there is no filter for this kind of computer."""
+        if not self.users:
+            return []
+        return (
+            ["--unshare-user"] if filter_program() or self.version < (0, 8) else ["--unshare-user", "--disable-userns"]
+        )
 
     def _mounts(self, policy: Policy, empty: str) -> Iterator[str]:
         """What lies on the file system, outer paths first, each only where it changes something."""
-        state: dict[str, str] = {"/": "writable" if Path("/") in policy.writable else "kept"}
         closed: list[str] = []
+        state: dict[str, str] = {"/": "writable" if Path("/") in policy.writable else "kept"}
         links = {str(where): str(what) for where, what in policy.links}
         for path, kind in _ordered(policy):
             around = next(state[parent] for parent in _above(path) if parent in state)
@@ -70,8 +83,9 @@ class Bubblewrap:
                     yield from ("--ro-bind", empty, path)
             elif kind == "hidden":
                 if around not in ("hidden", "private"):
-                    yield from ("--tmpfs", path)
-                    closed.append(path)
+                    yield from (*self._mode("0555"), "--tmpfs", path)
+                    if not policy.sealed:
+                        closed.append(path)  # root, open, writes past a mode
                     state[path] = kind
             elif kind == "private":
                 if around != "hidden":
@@ -91,10 +105,12 @@ class Bubblewrap:
 
     def _fresh(self, path: str) -> Iterator[str]:
         """How big a private folder may grow, and who may write to it."""
-        if self.version >= (0, 5):
-            yield from ("--perms", "0755" if path == "/run" else "1777")
+        yield from self._mode("0755" if path == "/run" else "1777")
         if self.version >= (0, 8):
             yield from ("--size", str(_PRIVATE_SIZE))
+
+    def _mode(self, mode: str) -> tuple[str, ...]:
+        return ("--perms", mode) if self.version >= (0, 5) else ()
 
 
 def _above(path: str) -> Iterator[str]:
@@ -122,75 +138,96 @@ def _ordered(policy: Policy) -> list[tuple[str, _Kind]]:
 class Box:
     """One box's processes, as ``processes.Tree`` asks for them. Made in the program's own thread.
 
-    ``argv`` and ``pass_fds`` start it. ``code`` is the command's exit code as bubblewrap saw it, None while the command
-    was not seen to end; ``seen`` what was read back about the box. ``after`` is called once all of it is dead.
+    ``argv`` and ``pass_fds`` start bubblewrap, with an empty environment; it then waits for what ``options`` gives,
+    which is asked for only then: finding out takes about as long as a program needs to start. ``code`` is the command's
+    exit code as bubblewrap saw it, None while the command was not seen to end; ``seen`` what was read back about the
+    box. ``after`` is called once all of it is dead.
     """
 
     def __init__(
         self,
-        bwrap: Bubblewrap,
-        policy: Policy,
+        path: str,
         command: Sequence[str],
+        options: Callable[[], Sequence[str]],
         *,
-        empty: Path,
+        filtered: bool,
         after: Callable[[], None] | None = None,
         pass_fds: tuple[int, ...] = (),
     ) -> None:
         self.code: int | None = None
         self.seen: dict[str, str] = {}
-        self.side: int | None = None
+        self._options = options
         self._after = after
-        self._open: set[int] = set()
-        self._theirs: list[int] = []
-        self._told = b""
-        self._lines: list[str] = []
+        self._open: set[int] = set(pass_fds)
+        self._theirs: list[int] = list(pass_fds)
         self._pid = 0
         self._first = -1
         self._first_pid = 0
         self._announced = False
+        self._given = False
+        self._fixed: list[str] = []
         try:
-            self.side, status = self._pipe()
-            options = [*bwrap.options(policy, empty), "--json-status-fd", str(status)]
-            program = filter_program() if policy.sealed else b""
-            if program:
-                options += ["--seccomp", str(self._memory(program))]
-            arguments = self._memory(b"".join(os.fsencode(option) + b"\0" for option in options))
+            self._status, status = self._pipe(to_us=True)
+            self._fixed += ["--json-status-fd", str(status)]
+            if filtered and (program := filter_program()):
+                self._fixed += ["--seccomp", str(self._memory(program))]
+            self._go, waits = self._pipe(to_us=False)
+            widen((self._go,))
         except BaseException:
             self.close()
             raise
-        self.argv = [bwrap.path, "--args", str(arguments), "--", *command]
-        self._theirs += pass_fds
-        self._open.update(pass_fds)
+        self.argv = [path, "--args", str(waits), "--", *command]
         self.pass_fds = tuple(self._theirs)
 
     def started(self, pid: int) -> None:
         self._pid = pid
-        for fd in self._theirs:
+        for name in ("net", "ipc", "uts"):  # bubblewrap's own, which are the box's too unless it says otherwise
+            with contextlib.suppress(OSError):
+                self.seen[f"{name}-namespace"] = str(os.stat(f"/proc/{pid}/ns/{name}").st_ino)  # noqa: PTH116
+        self._give(os.fsencode("\0".join((*self._fixed, *self._options(), ""))))
+        for fd in (self._go, *self._theirs):
             self._close(fd)
 
-    def told(self, data: bytes) -> None:
-        self._told = (self._told + data)[:_LARGEST_STATUS]
-        *lines, self._told = self._told.split(b"\n")
-        for line in lines:
-            with contextlib.suppress(ValueError):
-                status = json.loads(line)
-                if isinstance(status, dict):
-                    self._status(status)
+    def _give(self, options: bytes) -> None:
+        """Tells bubblewrap everything in one piece: half of the options must never be taken for all, not even when
+        this process is killed right now. A pipe takes what fits in it as a whole."""
+        if len(options) > room(self._go):
+            raise OSError(f"the box has too many options ({len(options)} bytes)")
+        with contextlib.suppress(BrokenPipeError):  # it ended already; how, is read from what it left
+            if os.write(self._go, options) != len(options):
+                raise OSError("the box could not be told its options")
+        self._given = True
 
-    def _status(self, status: dict[str, object]) -> None:
+    def _hear(self, until: float) -> None:
+        """Reads what bubblewrap says of the box: which process is its first, a millisecond or two after it was told
+        what to do, and the command's exit code when that ended. All of it is there once bubblewrap itself ended."""
+        poll = select.poll()
+        poll.register(self._status, select.POLLIN)
+        said = b""
+        while not self._announced and (left := until - time.monotonic()) > 0:
+            if poll.poll(left * 1000):
+                data = os.read(self._status, _LARGEST_STATUS)
+                if not data:
+                    return
+                said += data
+                for line in said.splitlines(keepends=True):
+                    if line.endswith(b"\n"):
+                        self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            status = json.loads(line)
+        except ValueError:
+            return
         first, code = status.get("child-pid"), status.get("exit-code")
         if isinstance(code, int):
             self.code = code
-        if not isinstance(first, int) or self._announced:
-            return
-        self._announced = True
-        self._hold(first, status.get("pid-namespace"))
-        for name in ("mnt", "net", "pid", "ipc", "uts", "cgroup"):
-            inode = status.get(f"{name}-namespace")
-            with contextlib.suppress(OSError):
-                inode = inode or Path(f"/proc/{first}/ns/{name}").stat().st_ino
-            if isinstance(inode, int):
-                self.seen[f"{name}-namespace"] = str(inode)
+        if isinstance(first, int) and not self._announced:
+            self._announced = True
+            self._hold(first, status.get("pid-namespace"))
+            for name in ("mnt", "net", "pid", "ipc", "uts"):
+                if inode := status.get(f"{name}-namespace"):
+                    self.seen[f"{name}-namespace"] = str(inode)
 
     def _hold(self, first: int, namespace: object) -> None:
         """Takes hold of the box's first process, unless it is gone, or its number somebody else's by now."""
@@ -212,8 +249,11 @@ class Box:
 
     def _kill(self) -> bool:
         until = time.monotonic() + _PATIENCE
-        if not self._announced:
-            self._hear(until)
+        if not self._given:  # it still waits to be told what to do, and has no children
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+            return True
+        self._hear(until)
         self._signal(self._first)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(self._pid, signal.SIGKILL)
@@ -225,19 +265,6 @@ class Box:
         poll.register(self._first, select.POLLIN)
         return bool(poll.poll(max(0.0, until - time.monotonic()) * 1000))
 
-    def _hear(self, until: float) -> None:
-        """Waits for bubblewrap to say which process is the box's first; it says so within a millisecond or two."""
-        if self.side is None:
-            return
-        poll = select.poll()
-        poll.register(self.side, select.POLLIN)
-        while not self._announced and (left := until - time.monotonic()) > 0:
-            if poll.poll(left * 1000):
-                data = os.read(self.side, 4096)
-                if not data:
-                    return
-                self.told(data)
-
     @staticmethod
     def _signal(pidfd: int) -> None:
         if pidfd >= 0:
@@ -247,16 +274,17 @@ class Box:
     def close(self) -> None:
         for fd in list(self._open):
             self._close(fd)
-        self.side = None
 
     def _close(self, fd: int) -> None:
         if fd in self._open:
             self._open.discard(fd)
             os.close(fd)
 
-    def _pipe(self) -> tuple[int, int]:
-        ours, theirs = os.pipe()
-        self._open |= {ours, theirs}
+    def _pipe(self, *, to_us: bool) -> tuple[int, int]:
+        """A pipe, as (our end, bubblewrap's end)."""
+        read, write = os.pipe()
+        self._open |= {read, write}
+        ours, theirs = (read, write) if to_us else (write, read)
         self._theirs.append(theirs)
         return ours, theirs
 

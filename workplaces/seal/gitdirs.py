@@ -8,6 +8,7 @@ layout(5)), and for each submodule inside, which the outer repository's commands
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,15 +30,17 @@ class GitParts:
 
 def git_parts(work: WorkFolder) -> GitParts:
     """What there is of a repository at the top of the work folder. Makes nothing, and never raises."""
-    if work.git == "none":
-        return GitParts()
     dot = work.real / ".git"
-    if work.git == "link":
+    try:
+        mode = dot.lstat().st_mode
+    except OSError:
+        return GitParts()
+    if stat.S_ISLNK(mode):
         target = _real(dot)
         # Nothing can be laid over a link: it is put back afterwards instead.
         return GitParts(kept=(target,) if target else (), link=(dot, os.readlink(dot)))  # noqa: PTH115 - the text of it
     kept = [dot]
-    if work.git == "file":
+    if stat.S_ISREG(mode):
         kept += _behind(dot)
     inner, pinned = _submodules(work.real)
     return GitParts(kept=(*kept, *inner), pinned=pinned)

@@ -78,9 +78,8 @@ Library/Application Support/AddressBook | Library/Calendars | Library/Metadata/C
 """
 # What only root may read: it matters when Conch runs as root.
 _ROOT = """
-shadow | shadow- | gshadow | gshadow- | sudoers | sudoers.d | security/opasswd | krb5.keytab | ssh/ssh_host_rsa_key
-ssh/ssh_host_ecdsa_key | ssh/ssh_host_ed25519_key | wireguard | ipsec.secrets | ppp/chap-secrets | ppp/pap-secrets
-NetworkManager/system-connections | ssl/private | pki/tls/private
+shadow | shadow- | krb5.keytab | ssh | wireguard | ipsec.secrets | ppp | NetworkManager/system-connections
+ssl/private | pki/tls/private
 """
 # What the environment may name instead.
 _MOVED = """
@@ -99,6 +98,12 @@ def key_places(home: Path | None = None) -> tuple[Path, ...]:
     """
     home = home or Path.home()
     return (*_places(home), *_moved(home))
+
+
+@lru_cache(maxsize=8)
+def known_keys(home: Path) -> frozenset[Path]:
+    """The key places by name, to tell them from others. What the environment moved elsewhere is not among them."""
+    return frozenset(_places(home))
 
 
 def present_keys(home: Path) -> Iterator[str]:

@@ -9,18 +9,29 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from workplaces.folder import WorkFolder
+from workplaces.folder import WorkFolder, shown
+from workplaces.place import NextStep, PlaceUnavailable
 from workplaces.seal.environment import environment
 from workplaces.seal.gitdirs import git_parts
-from workplaces.seal.keys import key_places, present_keys, root_places
+from workplaces.seal.keys import key_places, known_keys, present_keys, root_places
 from workplaces.seal.sockets import sockets_and_engines
+from workplaces.words import PLACE_WORDS
 
-__all__ = ["Hidden", "Policy", "hidden_now", "hidden_when_sealed", "key_places", "open_policy", "sealed_policy"]
+__all__ = [
+    "Hidden",
+    "Policy",
+    "hidden_now",
+    "hidden_when_sealed",
+    "keep_out",
+    "key_places",
+    "open_policy",
+    "sealed_policy",
+]
 
 # Replaced by empty ones of the command's own. Whoever else uses these leaves sockets and half-written keys in them.
 _PRIVATE = ("/tmp", "/var/tmp", "/run", "/var/run")  # noqa: S108
@@ -66,19 +77,69 @@ def hidden_now(places: Iterable[str | Path]) -> Hidden:
     """Which of the places are there. Those that are not stay out: hiding one would make it."""
     folders: dict[str, None] = {}
     files: dict[str, None] = {}
+    real_folders: dict[str, str] = {}
     for place in places:
         try:
-            mode = os.stat(place).st_mode  # noqa: PTH116 - many, for every command
-            real = os.path.realpath(place, strict=True)
+            text = os.fspath(place)
+            mode = os.lstat(text).st_mode
+            if stat.S_ISLNK(mode) or "/.." in text:
+                real = os.path.realpath(place, strict=True)
+                mode = os.stat(real).st_mode  # noqa: PTH116 - many, for every command
+            else:
+                folder, name = os.path.split(os.path.abspath(text))  # noqa: PTH100
+                if folder not in real_folders:
+                    real_folders[folder] = os.path.realpath(folder, strict=True)
+                real = real_folders[folder].rstrip("/") + "/" + name
         except (OSError, ValueError):
             continue
         (folders if stat.S_ISDIR(mode) else files)[real] = None
     return Hidden(tuple(folders), tuple(files))
 
 
+def keep_out(work: WorkFolder, hidden: Hidden) -> Hidden:
+    """What is hidden, told by the names it has seen from the work folder too, where that is reached another way (a
+    folder mounted twice). Raises PlaceUnavailable for a work folder that lies in a hidden place."""
+    same = _Same()
+    above = {same.which(path) for path in ("/", *_up(str(work.real)))}
+    folders, files = list(hidden.folders), list(hidden.files)
+    here = (work.device, work.inode)
+    for found in (folders, files):
+        for place in list(found):
+            if same.which(place) in above:
+                words = PLACE_WORDS["folder.protected"].format(folder=shown(work.path), place=shown(Path(place)))
+                step = NextStep(PLACE_WORDS["folder.next"], action="choose-folder")
+                raise PlaceUnavailable(words, next_step=step)
+            if not place.startswith(f"{work.real}/"):
+                found += [f"{work.real}{place[len(up) :]}" for up in _up(place) if same.which(up) == here]
+    return Hidden(tuple(folders), tuple(files))
+
+
+class _Same:
+    """Which file or folder a path is, asked once for each path."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, int] | None] = {}
+
+    def which(self, path: str) -> tuple[int, int] | None:
+        if path not in self._known:
+            try:
+                seen = os.stat(path)  # noqa: PTH116 - many, for every command
+                self._known[path] = (seen.st_dev, seen.st_ino)
+            except OSError:
+                self._known[path] = None
+        return self._known[path]
+
+
+def _up(path: str) -> Iterator[str]:
+    """The path and the folders above it, the root left out."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+
+
 def hidden_when_sealed(home: Path, protected: Iterable[Path]) -> Hidden:
     """The protected places and all key places that are there: of ``home``, and of the system when this is root."""
-    keys = set(key_places(home))  # these are looked for more quickly all at once
+    keys = known_keys(home)  # these are looked for more quickly all at once
     others = (place for place in protected if place not in keys)
     root = root_places() if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
     return hidden_now((*dict.fromkeys(others), *present_keys(home), *root))
@@ -154,6 +215,8 @@ def _on_the_way(top: Path, hidden: Hidden) -> tuple[Path, ...]:
 
 def _links(work: WorkFolder, private: tuple[Path, ...]) -> tuple[tuple[Path, Path], ...]:
     """The work folder's own name, when that is a link in a private folder: it stays usable inside."""
+    if work.path == work.real:
+        return ()
     where = Path(os.path.realpath(work.path.parent)) / work.path.name
     if where != work.real and any(folder in where.parents for folder in private) and where.is_symlink():
         return ((where, work.real),)
