@@ -18,7 +18,6 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QListVie
 
 from app.home import Home
 from app.services import Services
-from tests.ui.watchdog import Watchdog
 from ui.garbage import Sweeper
 from ui.loop import run
 from ui.start import Opened
@@ -34,11 +33,10 @@ PATIENCE = 20.0
 
 
 class Person:
-    """``home`` is where the window keeps things; ``watchdog`` watches its thread from the moment it is open."""
+    """``home`` is where the window keeps things."""
 
     def __init__(self, home: Home, services: Services, window: Window) -> None:
         self.home, self.services, self.window = home, services, window
-        self.watchdog = Watchdog()
 
     # Waiting
 
@@ -263,7 +261,6 @@ def use_window(
             await asyncio.sleep(0.05)
             await script(person)
         finally:
-            person.watchdog.stop()
             window.standing.end()
             await window.desk.end()
             await services.close()
