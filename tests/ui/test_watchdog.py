@@ -11,7 +11,7 @@ from tests.ui.watchdog import Watchdog
 
 
 def hold_the_window() -> None:
-    end = time.perf_counter() + 0.03
+    end = time.perf_counter() + 0.08
     while time.perf_counter() < end:
         pass
 
@@ -20,7 +20,7 @@ def test_a_held_thread_is_seen(qtbot: QtBot) -> None:
     watchdog = Watchdog()
     watchdog.start()
     QTimer.singleShot(30, hold_the_window)
-    qtbot.wait(120)
+    qtbot.wait(200)
     watchdog.stop()
     assert len(watchdog.held) >= 1
     assert max(one.milliseconds for one in watchdog.held) > 15
@@ -31,6 +31,6 @@ def test_a_thread_that_sleeps_is_seen_too(qtbot: QtBot) -> None:
     watchdog = Watchdog()
     watchdog.start()
     QTimer.singleShot(30, lambda: time.sleep(0.03))
-    qtbot.wait(120)
+    qtbot.wait(200)
     watchdog.stop()
     assert max(one.milliseconds for one in watchdog.held) > 15

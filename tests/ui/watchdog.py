@@ -87,7 +87,7 @@ class Watchdog(QObject):
     def _look(self) -> None:
         """In a thread: notes how long the window's thread has waited, and where it is when a tick is late."""
         while not self._ended.wait(0.003):
-            self._waits.append((time.perf_counter(), self._waiting()))
             if time.perf_counter() - self._last > (self.limit + TICK_MS) / 1e3 and not self._seen:
                 frame = sys._current_frames().get(self._thread)
                 self._seen = "".join(traceback.format_stack(frame)[-6:]) if frame else ""
+            self._waits.append((time.perf_counter(), self._waiting()))
