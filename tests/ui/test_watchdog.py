@@ -19,8 +19,9 @@ def hold_the_window() -> None:
 def test_a_held_thread_is_seen(qtbot: QtBot) -> None:
     watchdog = Watchdog()
     watchdog.start()
-    QTimer.singleShot(30, hold_the_window)
-    qtbot.wait(200)
+    for after in (30, 150, 270):
+        QTimer.singleShot(after, hold_the_window)
+    qtbot.wait(450)
     watchdog.stop()
     assert len(watchdog.held) >= 1
     assert max(one.milliseconds for one in watchdog.held) > 15
