@@ -350,6 +350,8 @@ class Window(QWidget):
         if event.key() == Qt.Key.Key_Escape:
             if self._settings is not None and self.pages.currentWidget() is self._settings.page:
                 self._leave_settings()
+            elif self.page.transcript is not None and self.page.transcript.dismiss_ask():
+                pass  # as its card says: Esc does not allow it
             elif self.desk.shown.id in self.desk.working:
                 self.desk.stop()
             elif self.toast.isVisible():
