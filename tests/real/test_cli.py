@@ -266,6 +266,15 @@ def test_a_time_limit_while_nobody_takes_the_output(conch: Conch) -> None:
     ended(process)
 
 
+def peak(pid: int) -> int:
+    """The most memory that the process held at once so far, in KB; 0 once it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
+
+
 def test_two_hundred_megabytes_go_through_in_little_memory(conch: Conch) -> None:
     size = 200 * 1024 * 1024
     reader, writer = os.pipe()
@@ -274,13 +283,15 @@ def test_two_hundred_megabytes_go_through_in_little_memory(conch: Conch) -> None
     process = conch.begin("--", f"head -c {size} /dev/zero", stdout=writer)
     os.close(reader)
     os.close(writer)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    most = 0  # KB; not rusage's, which begins with what this process held when it started that one
+    while process.poll() is None:
+        most = max(most, peak(process.pid))
+        time.sleep(0.005)
     seconds = time.monotonic() - began
     assert int(wc.communicate()[0]) == size
     ended(process)
     assert process.returncode == 0
-    assert used.ru_maxrss < 150 * 1024  # KB; Python with the docker library alone is about 60
+    assert 10 * 1024 < most < 150 * 1024  # Python with the docker library alone is about 60 MB
     assert seconds < 30
 
 
