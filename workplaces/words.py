@@ -154,6 +154,7 @@ PLACE_WORDS: Final[dict[str, str]] = {
         "what it made is {name}."
     ),
     "computer.unsure": "Something that the command started did not end when it was told to. It may still run.",
+    "command.long": "The command is longer than this system takes. Put the text in a file first.",
     "command.zero": "A command cannot hold a zero byte.",
     "command.empty": "There is no program to run.",
     # How a command ended, in its row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -65,6 +66,8 @@ class Run:
             proof = self._proof() if self._policy else None
             raise Stopped(sure=killed.ended.sure, words=words, seconds=killed.ended.seconds, proof=proof) from None
         except processes.CannotStart as error:
+            if error.errno == errno.E2BIG:
+                raise PlaceUnavailable(PLACE_WORDS["command.long"], details=str(error)) from error
             raise PlaceUnavailable(PLACE_WORDS["box.failed"], details=str(error)) from error
         if isinstance(self._tree, Box) and self._tree.code is None and ended.code is not None:
             if self._ears.cannot_start():

@@ -13,13 +13,16 @@ from pathlib import Path
 
 from workplaces.place import NextStep, PlaceUnavailable
 from workplaces.seal.bubblewrap import OLDEST, Bubblewrap
+from workplaces.seal.policy import Policy, private_folders
 from workplaces.seal.seccomp import filter_program
 from workplaces.words import PLACE_WORDS
 
 _PATIENCE = 10.0
 NEED = "bubblewrap"
-# In the box: its own abilities, and its network devices.
-_LOOK = "cat /proc/self/status /proc/net/dev"
+# In the box: its own abilities, its network devices, and whether the kernel's settings can be opened for writing.
+_LOOK = (
+    "cat /proc/self/status /proc/net/dev; { true >> /proc/sys/kernel/core_pattern; } 2>/dev/null && echo WRITES; exit 0"
+)
 _INSTALL = (
     ("apt-get", "sudo apt install bubblewrap"),
     ("dnf", "sudo dnf install bubblewrap"),
@@ -70,11 +73,10 @@ def probe() -> Bubblewrap | NoBox:
 
 def _try(made: Bubblewrap) -> str:
     """Makes a box with all that a sealed one asks for. Gives what went wrong, empty when it is as it must be."""
-    read, write = os.pipe()
-    words = ["--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
-    words += ["--cap-drop", "ALL", *made.closed()]
-    words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108 - the box's own
+    policy = Policy(start=Path("/"), sealed=True, network=False, env={"PATH": os.defpath}, private=private_folders())
+    words = made.options(policy, Path(os.devnull))
     program = filter_program()
+    read, write = os.pipe()
     try:
         if program:
             os.write(write, program)
@@ -87,7 +89,7 @@ def _try(made: Bubblewrap) -> str:
             timeout=_PATIENCE,
             check=False,
             pass_fds=(read,),
-            env={"PATH": os.defpath},
+            env={},
             errors="replace",
         )
     except (OSError, subprocess.SubprocessError) as error:
@@ -107,6 +109,8 @@ def _wrong(seen: str, filtered: bool) -> str:
     wrong = [f"{name} is {status.get(name)}" for name, value in wanted.items() if status.get(name) != value]
     if devices - {"lo"}:
         wrong.append(f"it has the network devices {', '.join(sorted(devices))}")
+    if "WRITES" in seen:
+        wrong.append("the kernel's settings can be written")
     return "the box does not hold: " + "; ".join(wrong) if wrong else ""
 
 
