@@ -9,38 +9,26 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
 from ui.notes import SORRY, Note
+from ui.shown import NEW_CHAT, Shown
 
 if TYPE_CHECKING:
     from asyncio import Task
 
-    from app.chats.events import ChatChanged, ChatEvent, Mode
+    from app.chats.events import ChatChanged, ChatEvent
     from app.chats.store import Chat, Hit
     from app.services import Services
     from app.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-NEW_CHAT = "New chat"
 PATIENCE = 5.0  # seconds that closing waits for what was changed to be kept
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """The chat that is open: one from the store, or a new one (``id`` empty) that its first message will make."""
-
-    id: str = ""
-    title: str = ""
-    folder: Path | None = None
-    place: str = "computer"
-    mode: Mode = "ask"
-    engine: str = "commands"
 
 
 class Desk(QObject):
@@ -49,7 +37,7 @@ class Desk(QObject):
     chats_changed: the list of chats, or which of them work, is another.
     shown_changed: another chat is open.
     altered: the open chat's title, folder, place, mode or engine is another.
-    loaded: the events of the open chat, once they are read.
+    loaded: what ``reader`` made of the open chat's events; None for a new chat.
     happened: one more event of the open chat.
     said: a Note for the person.
     """
@@ -58,7 +46,7 @@ class Desk(QObject):
     chats_changed = Signal()
     shown_changed = Signal()
     altered = Signal()
-    loaded = Signal(list)
+    loaded = Signal(object)
     happened = Signal(object)
     said = Signal(object)
 
@@ -75,6 +63,7 @@ class Desk(QObject):
         self._meanwhile: list[ChatEvent] = []
         self._ends: list[Callable[[], None]] = []
         self._keeping: set[Task[Any]] = set()
+        self.reader: Callable[[list[ChatEvent]], object] = list
 
     # Beginning and end
 
@@ -181,12 +170,15 @@ class Desk(QObject):
         self.start(self._load(id), "load chat")
 
     async def _load(self, id: str) -> None:
+        import asyncio
+
         events = await self.services.store.events(id)
+        made = await asyncio.to_thread(self.reader, events)  # thousands of rows take longer than the window may be held
         if self._loading != id:
             return  # another was opened meanwhile
         last = events[-1].seq if events else 0
         self._loading = ""
-        self.loaded.emit(events)
+        self.loaded.emit(made)
         for event in self._meanwhile:
             if event.seq > last or event.seq == 0:
                 self.happened.emit(event)
@@ -209,7 +201,7 @@ class Desk(QObject):
                 engine=preferences.get("engine"),
             )
         self.shown_changed.emit()
-        self.loaded.emit([])
+        self.loaded.emit(None)
 
     def choose_folder(self, folder: Path) -> None:
         """Takes ``folder`` for a new chat, unless no command may work on it; then the words say why."""

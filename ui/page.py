@@ -11,16 +11,28 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedLayout, QVBoxLay
 
 from ui.composer.composer import DEPTH, Composer
 from ui.composer.folder_chip import short_path
-from ui.desk import NEW_CHAT, Desk
+from ui.desk import Desk
 from ui.marks import paint_mark
 from ui.place_words import name_of, runs_words
+from ui.shown import NEW_CHAT
 from ui.standing import Standing
 from ui.theme import TRANSCRIPT_WIDTH, Themes
 from ui.widgets import Button, ElidedLabel, Ground, Label
 
 if TYPE_CHECKING:
     from app.chats.events import ChatEvent
+    from ui.transcript.telling import Rows
     from ui.transcript.view import TranscriptView
+
+
+def read_rows(events: list[ChatEvent]) -> Rows:
+    """A chat's rows, made from its events. Touches nothing of Qt, so that it can be done in a thread."""
+    from ui.transcript.telling import Rows
+
+    rows = Rows()
+    rows.load(events)
+    rows.changed.clear()
+    return rows
 
 
 class Header(Ground):
@@ -168,6 +180,7 @@ class ChatPage(Ground):
         desk.shown_changed.connect(self._show_other)
         desk.altered.connect(self._show_words)
         standing.changed.connect(self._show_words)
+        desk.reader = read_rows
         desk.loaded.connect(self._load)
         desk.happened.connect(self._happened)
         themes.changed.connect(self._rescale)
@@ -218,24 +231,31 @@ class ChatPage(Ground):
             line = status.line if status is not None and status.ready else ""
             self._welcome.line.setText(f"{where} {line}".strip())
 
-    def _load(self, events: list[ChatEvent]) -> None:
-        if not events and not self._desk.shown.id:
+    def _load(self, rows: Rows | None) -> None:
+        if rows is None:
             self._stack.setCurrentIndex(1)
             return
-        self.prepare()
-        if self.transcript is not None:
-            self.transcript.model.load(events)
-            self._stack.setCurrentWidget(self.transcript)
-            if self._scroll_to:
-                self.transcript.scroll_to(self._scroll_to)
+        self._show_rows(rows)
+        if self._scroll_to and self.transcript is not None:
+            self.transcript.scroll_to(self._scroll_to)
         self._scroll_to = 0
 
-    def _happened(self, event: ChatEvent) -> None:
+    def _show_rows(self, rows: Rows | None = None) -> None:
+        """Shows a chat's rows, none at first."""
+        from ui.transcript.model import TranscriptModel
+
         self.prepare()
         if self.transcript is not None:
-            if self._stack.currentWidget() is not self.transcript:
-                self.transcript.model.load([])
-                self._stack.setCurrentWidget(self.transcript)
+            model = TranscriptModel()
+            if rows is not None:
+                model.rows = rows
+            self.transcript.set_model(model)
+            self._stack.setCurrentWidget(self.transcript)
+
+    def _happened(self, event: ChatEvent) -> None:
+        if self.transcript is None or self._stack.currentWidget() is not self.transcript:
+            self._show_rows()
+        if self.transcript is not None:
             self.transcript.model.add(event)
 
     def title_words(self) -> str:
