@@ -88,9 +88,11 @@ class Tree(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What to start. ``env`` is the whole environment; ``pass_fds`` keep their numbers in the program."""
+    """What to start. ``env`` is the whole environment; ``pass_fds`` keep their numbers in the program; ``program`` is
+    the file to start when it is not ``argv[0]``."""
 
     argv: Sequence[str]
+    program: str | None = None
     env: Mapping[str, str]
     cwd: Path | None = None
     pass_fds: tuple[int, ...] = ()
@@ -328,6 +330,7 @@ def _start(plan: Launch) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             plan.argv,
+            executable=plan.program,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -24,6 +25,7 @@ import pytest
 from tests.real.engines.person import Person
 from tests.workplaces.contract import git, repository
 from tests.workplaces.looking import listing, number, processes, until
+from workplaces.computer.boxes import box_name
 from workplaces.computer.place import Computer
 from workplaces.place import PlaceUnavailable, RunRequest, RunResult
 
@@ -677,15 +679,52 @@ async def test_a_conch_that_is_killed_takes_its_commands_along(house: House) -> 
     code = f"""
 import asyncio
 from pathlib import Path
+from workplaces.computer.boxes import box_name
 from workplaces.computer.place import Computer
 from workplaces.place import RunRequest
 place = Computer(Path({str(house.conch / "places")!r}), key_home=Path({str(house.home)!r}))
 asyncio.run(place.run(RunRequest(command="setsid sleep {mark} & sleep {mark}", folder=Path({str(house.work)!r}))))
 """
     with subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2]) as conch:
-        await until(lambda: len(processes(f"sleep {mark}")) >= 2)
+        await until(lambda: sum(line.startswith("sleep") for line in processes(mark)) == 2)
         conch.kill()
-    await until(lambda: processes(f"sleep {mark}") == [])
+    await until(lambda: processes(mark) == [])
+
+
+async def test_a_box_that_outlived_its_conch_ends_with_the_next(house: House) -> None:
+    """As when a Conch was killed in the moment before bubblewrap had tied the box's life to its own."""
+    mark = number()
+    orphan(box_name(house.conch / "places"), mark)
+    heard = number()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(house.run(f"sleep {heard}"))
+        await until(lambda: any(line.startswith("sleep") for line in processes(heard)))
+        await until(lambda: any(line.startswith("sleep") for line in processes(mark)))
+        os.kill(outside(mark), signal.SIGKILL)
+        assert processes(mark), "it outlives the one that started it"
+        await Computer(house.home / "another").sweep()
+        assert processes(mark), "another home's boxes are not ours"
+        await house.place.sweep()
+        await until(lambda: processes(mark) == [])
+        assert processes(heard), "a box that is followed goes on"
+        running.cancel()
+
+
+def orphan(name: str, mark: str) -> None:
+    """Starts a box under a name that does not die with anyone."""
+    box = [name, "--ro-bind", "/", "/", "--unshare-pid", "--", "sleep", mark]
+    start = f"import os; os.fork() and os._exit(0); os.execv({shutil.which('bwrap')!r}, {box!r})"
+    subprocess.run([sys.executable, "-c", start], check=True)
+
+
+def outside(mark: str) -> int:
+    """The bubblewrap of a box that is not in the box itself."""
+    ours = Path("/proc/self/ns/pid").stat().st_ino
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if mark.encode() in (entry / "cmdline").read_bytes() and (entry / "ns/pid").stat().st_ino == ours:
+                return int(entry.name)
+    raise AssertionError("it is not there")
 
 
 async def test_a_very_long_line_runs(house: House) -> None:

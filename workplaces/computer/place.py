@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from workplaces.computer.caches import cache_folder
+from workplaces.computer.boxes import box_name, sweep_boxes
+from workplaces.computer.caches import cache_folder, sweep_caches
 from workplaces.computer.run import Run, check_command
 from workplaces.folder import WorkFolder, check_folder
 from workplaces.place import COMPUTER, PlaceStatus, PlaceUnavailable, RunRequest, RunResult, WorkPlaceId
@@ -40,6 +41,7 @@ class Computer:
         self._key_home = key_home or Path.home()
         self._box: Bubblewrap | NoBox | None = None
         self._probing = asyncio.Lock()
+        self._name = box_name(home)
         self._known: dict[Path, WorkFolder] = {}
 
     @property
@@ -88,7 +90,7 @@ class Computer:
                 raise box.error()
             box = None
         for attempt in range(_ATTEMPTS):
-            one = Run(self.policy, self.empty, request, box)
+            one = Run(self.policy, self.empty, request, box, self._name)
             result = await one.through()
             if result is not None:
                 return result
@@ -96,6 +98,11 @@ class Computer:
             if attempt == 0:
                 box = await self._still_able(one.failed)
         raise PlaceUnavailable(PLACE_WORDS["box.failed"], details=one.failed)
+
+    async def sweep(self) -> None:
+        """Housekeeping at start: boxes that outlived their Conch end, and caches nobody used for long go."""
+        await asyncio.to_thread(sweep_boxes, self._home)
+        await asyncio.to_thread(sweep_caches, self._home)
 
     async def _still_able(self, failed: str) -> Bubblewrap:
         """Looks whether a box can be made at all, after one could not. Raises PlaceUnavailable when none can."""

@@ -39,12 +39,14 @@ _NO_NETWORK = re.compile(
 
 @dataclass(slots=True)
 class Run:
-    """One command, once. ``policy`` and ``empty`` are asked in the program's thread; ``box`` is None for no box."""
+    """One command, once. ``policy`` and ``empty`` are asked in the program's thread; ``box`` is None for no box, and is
+    called ``name`` in a list of processes."""
 
     policy: Callable[[RunRequest], Policy]
     empty: Callable[[], Path]
     request: RunRequest
     box: Bubblewrap | None
+    name: str
     failed: str = ""
     _tree: Box | Marked | None = None
     _policy: Policy | None = None
@@ -82,9 +84,9 @@ class Run:
         argv, fds = _argv(self.request.command, boxed=self.box is not None)
         if self.box is not None:
             sealed = not self.request.open
-            box = Box(self.box.path, argv, self._options, filtered=sealed, after=self._afterwards, pass_fds=fds)
+            box = Box(self.name, argv, self._options, filtered=sealed, after=self._afterwards, pass_fds=fds)
             self._tree = box
-            return Launch(argv=box.argv, env={}, pass_fds=box.pass_fds, tree=box)
+            return Launch(argv=box.argv, program=self.box.path, env={}, pass_fds=box.pass_fds, tree=box)
         self._policy = policy = self.policy(self.request)
         self._tree = tree = Marked()
         if sys.platform == "darwin":
@@ -176,13 +178,13 @@ class _After:
         self._put_back = policy.put_back
         top = f"{policy.start}/"
         inside = (path for path in (*policy.hidden_folders, *policy.hidden_files) if str(path).startswith(top))
-        self._covered = [(path, _inode(path)) for path in inside]
+        self._covered = [(path, _which(path)) for path in inside]
         self._began = time.time()
 
     def __call__(self) -> None:
-        for path, inode in self._covered:
+        for path, was in self._covered:
             # It went away while the box was made, and what covered it was made in its stead: nothing of that stays.
-            if (now := _inode(path)) is not None and now != inode:
+            if (now := _which(path)) is not None and now != was:
                 _remove_stub(path, self._began)
         if self._put_back is not None:
             self._run.moved(put_back(self._put_back))
@@ -258,11 +260,13 @@ def _own_network() -> str:
         return ""
 
 
-def _inode(path: Path) -> int | None:
+def _which(path: Path) -> tuple[int, int] | None:
+    """Which file is there now: its number, which the next one may be given at once, and when that was made so."""
     try:
-        return path.lstat().st_ino
+        seen = path.lstat()
     except OSError:
         return None
+    return seen.st_ino, seen.st_ctime_ns
 
 
 def _remove_stub(path: Path, began: float) -> None:

@@ -140,15 +140,15 @@ def _ordered(policy: Policy) -> list[tuple[str, _Kind]]:
 class Box:
     """One box's processes, as ``processes.Tree`` asks for them. Made in the program's own thread.
 
-    ``argv`` and ``pass_fds`` start bubblewrap, with an empty environment; it then waits for what ``options`` gives,
-    which is asked for only then: finding out takes about as long as a program needs to start. ``code`` is the command's
-    exit code as bubblewrap saw it, None while the command was not seen to end; ``seen`` what was read back about the
-    box. ``after`` is called once all of it is dead.
+    ``argv`` and ``pass_fds`` start bubblewrap, under ``name`` and with an empty environment; it then waits for what
+    ``options`` gives, which is asked for only then: finding out takes about as long as a program needs to start.
+    ``code`` is the command's exit code as bubblewrap saw it, None while the command was not seen to end; ``seen`` what
+    was read back about the box. ``after`` is called once all of it is dead.
     """
 
     def __init__(
         self,
-        path: str,
+        name: str,
         command: Sequence[str],
         options: Callable[[], Sequence[str]],
         *,
@@ -178,7 +178,7 @@ class Box:
         except BaseException:
             self.close()
             raise
-        self.argv = [path, "--args", str(waits), "--", *command]
+        self.argv = [name, "--args", str(waits), "--", *command]
         self.pass_fds = tuple(self._theirs)
 
     def started(self, pid: int) -> None:
