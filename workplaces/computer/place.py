@@ -19,7 +19,7 @@ from workplaces.folder import WorkFolder, check_folder
 from workplaces.place import COMPUTER, PlaceStatus, PlaceUnavailable, RunRequest, RunResult, WorkPlaceId
 from workplaces.seal.ability import NEED, NoBox, probe
 from workplaces.seal.bubblewrap import Bubblewrap
-from workplaces.seal.policy import Policy, hidden_now, hidden_when_sealed, keep_out, open_policy, sealed_policy
+from workplaces.seal.policy import Policy, hidden_when_open, hidden_when_sealed, keep_out, open_policy, sealed_policy
 from workplaces.words import PLACE_WORDS
 
 _ATTEMPTS = 4
@@ -128,7 +128,7 @@ class Computer:
         """What the command may reach, by what is there now. Touches the disk. Raises PlaceUnavailable."""
         protected = (*request.protected, *self._protected(), self._home)
         sealed = self.seals and not request.open
-        hidden = hidden_when_sealed(self._key_home, protected) if sealed else hidden_now(protected)
+        hidden = (hidden_when_sealed if sealed else hidden_when_open)(self._key_home, protected)
         work = self._folder(request.folder)
         hidden = keep_out(work, hidden)
         try:

@@ -145,6 +145,14 @@ def hidden_when_sealed(home: Path, protected: Iterable[Path]) -> Hidden:
     return hidden_now((*dict.fromkeys(others), *present_keys(home), *root))
 
 
+def hidden_when_open(home: Path, protected: Iterable[Path]) -> Hidden:
+    """The protected places that are there, whichever they are; often the key places of ``home`` are among them."""
+    places = tuple(protected)
+    keys = known_keys(home).intersection(places)
+    there = (name for name in present_keys(home) if Path(name) in keys) if keys else ()
+    return hidden_now((*dict.fromkeys(place for place in places if place not in keys), *there))
+
+
 def sealed_policy(work: WorkFolder, *, home: Path, caches: Path, hidden: Hidden) -> Policy:
     """The box's promise, for a command on ``work``.
 
