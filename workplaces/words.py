@@ -133,7 +133,6 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "box.failed": "The sealed box could not be made on this computer.",
     "box.failed.next": "Choose another place",
     "box.none": "This system has no box to seal a command in, so every command here would run with your own reach.",
-    "box.line.open": "No box could be made, so only commands you let out of it can run here.",
     "computer.about": (
         "Commands run on the person's own computer, in a sealed box: /bin/sh reads the line in {folder}. Only that "
         "folder, an empty /tmp of the command's own and its caches can be written; the rest of the computer can be "
