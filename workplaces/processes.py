@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import subprocess
 import threading
@@ -25,7 +24,6 @@ from workplaces.stragglers import Group, Marked
 
 __all__ = ["CannotStart", "Ended", "Group", "Killed", "Launch", "Marked", "Taker", "Tree", "ask", "launch", "run"]
 
-_LOG = logging.getLogger(__name__)
 # How long the pipes of a dead tree may still hold something. Who held them open for longer is not of the tree.
 _DRAIN = 2.0
 # How often to look, where the system cannot tell that a program ended.

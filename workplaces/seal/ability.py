@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -148,8 +147,3 @@ def _setting(path: str) -> int | None:
         return int(Path(path).read_text())
     except (OSError, ValueError):
         return None
-
-
-def has_box() -> bool:
-    """Whether this kind of system has a box at all."""
-    return sys.platform in ("linux", "darwin")

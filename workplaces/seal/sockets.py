@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Container, Iterator
 from pathlib import Path
 
@@ -105,10 +104,3 @@ def _contexts(home: Path) -> Iterator[str]:
             continue
         if isinstance(endpoint, str) and endpoint.startswith(_UNIX):
             yield "/" + endpoint.removeprefix(_UNIX).lstrip("/")
-
-
-def is_socket(path: str) -> bool:
-    try:
-        return stat.S_ISSOCK(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False
