@@ -127,6 +127,8 @@ class Popover(QWidget):
         if self._anchor is not None:
             top = self._anchor.mapTo(self.window(), QPoint(0, 0)).y()
             most = max(top - GAP - below_title, most - top - self._anchor.height() - GAP)
+        else:
+            most -= self._centred_top() - below_title
         self._size = self.wanted_size(most)
         self.resize(self._size[0] + 2 * SHADOW, self._size[1] + 2 * SHADOW)
         self._place()
@@ -139,7 +141,7 @@ class Popover(QWidget):
         window = self.window()
         rise = round((1 - self._rise.at) ** 2 * RISE)
         if self._anchor is None:
-            at = QPoint((window.width() - width) // 2, max(12, round(window.height() * 0.14)))
+            at = QPoint((window.width() - width) // 2, self._centred_top())
         else:
             anchor = QRect(self._anchor.mapTo(window, QPoint(0, 0)), self._anchor.size())
             y = anchor.top() - GAP - height
@@ -147,6 +149,9 @@ class Popover(QWidget):
                 y = max(12, min(anchor.bottom() + GAP, window.height() - height - 12))
             at = QPoint(max(12, min(anchor.left() - GAP, window.width() - width - 12)), y)
         self.move(at.x() - SHADOW, at.y() - SHADOW + rise)
+
+    def _centred_top(self) -> int:
+        return max(12, round(self.window().height() * 0.14))
 
     def _retheme(self) -> None:
         if self.isVisible():

@@ -322,13 +322,16 @@ class ElidedLabel(Label):
 
 
 class Field(QLineEdit):
-    """One line to type in. ``name`` is what a screen reader says; the placeholder alone would not be read."""
+    """One line to type in. ``name`` is what a screen reader says; the placeholder alone would not be read.
+
+    ``wide`` is the width in pixels, at a text size of 100, that it would have where there is room.
+    """
 
     def __init__(
-        self, themes: Themes, *, name: str, placeholder: str = "", mark: str = "", secret: bool = False
+        self, themes: Themes, *, name: str, placeholder: str = "", mark: str = "", secret: bool = False, wide: int = 0
     ) -> None:
         super().__init__()
-        self.themes, self._mark = themes, mark
+        self.themes, self._mark, self._wide = themes, mark, wide
         self.setAccessibleName(name)
         self.setPlaceholderText(placeholder)
         self.setFrame(False)
@@ -336,6 +339,14 @@ class Field(QLineEdit):
             self.setEchoMode(QLineEdit.EchoMode.Password)
         themes.changed.connect(self._retheme)
         self._retheme()
+
+    def sizeHint(self) -> QSize:
+        hint = super().sizeHint()
+        return QSize(self.themes.px(self._wide), hint.height()) if self._wide else hint
+
+    def minimumSizeHint(self) -> QSize:
+        hint = super().minimumSizeHint()
+        return QSize(self.themes.px(60), hint.height()) if self._wide else hint
 
     def _retheme(self) -> None:
         px, tokens = self.themes.px, self.themes.tokens

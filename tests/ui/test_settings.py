@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import keyring
 import keyring.backend
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QApplication, QWidget
 
 from app.services import Services
 from tests.ui.test_place_picker import COMPUTER, DOCKER, DOWN, Standings
@@ -79,6 +80,32 @@ def test_text_grows(conch_home: Path, qapp: QApplication) -> None:
         await person.click("Text size: 150")
         await person.until(lambda: person.find("Back to the chats").height() > 1.2 * before, "it is larger")
         await person.until(lambda: kept(conch_home).get("text.size") == 150, "it is kept")
+
+    use(conch_home, script)
+
+
+def test_large_text_in_a_small_window_cuts_nothing_off(conch_home: Path, qapp: QApplication) -> None:
+    async def script(person: Person) -> None:
+        shell = person.window.shell
+        shell.resize(800, 600)
+        await open_settings(person, "General")
+        for size in (130, 150):
+            await person.click(f"Text size: {size}")
+            await person.until(partial(lambda wanted: kept(conch_home).get("text.size") == wanted, size), "it is kept")
+            for page in ("General", "Models", "Security", "Shortcuts"):
+                await person.click(page)
+                await person.rest()
+                side = person.window.sides.width()
+                for part in shell.findChildren(QWidget):
+                    left = part.mapTo(shell, QPoint(0, 0)).x()
+                    if not part.isVisible() or not part.accessibleName() or left < side:
+                        continue
+                    assert left + part.width() <= shell.width(), f"{part.accessibleName()} is cut off at {size}, {page}"
+            await person.click("General")
+        await person.key(Qt.Key.Key_K, CTRL)
+        await person.until(lambda: person.there("What was found"), "the palette is open")
+        found = person.find("What was found")
+        assert found.mapTo(shell, QPoint(0, found.height())).y() <= shell.height()
 
     use(conch_home, script)
 

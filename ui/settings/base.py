@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
+from ui.flow import Flow
 from ui.marks import paint_dot, paint_tile
 from ui.paint import round_box
 from ui.theme import RADIUS, SETTINGS_WIDTH, Themes, Tokens, scrollbar_style
 from ui.widgets import Button, Card, Label
 
 FLASH_MS = 1400
+WORDS_BESIDE = 170  # pixels that a row's words have at least beside its control
 
 
 class Pane(QScrollArea):
@@ -88,7 +90,10 @@ class Pane(QScrollArea):
 
 
 class SettingRow(QWidget):
-    """A row of a card: its words at the left, its control at the right. ``mark`` is a place's."""
+    """A row of a card: its words at the left, its control at the right, or below them where there is no room beside.
+
+    ``mark`` is a place's.
+    """
 
     def __init__(
         self,
@@ -103,34 +108,94 @@ class SettingRow(QWidget):
     ) -> None:
         super().__init__()
         self.themes, self.name, self.control, self._mark, self._dot = themes, name, control, mark, dot
-        self.title = Label(themes, title)
+        self.title = Label(themes, title, wrap=True)
         self.title.setFont(themes.font(weight=QFont.Weight.Medium))
         self.line = Label(themes, line, role="muted", size="small", wrap=True)
-        if not line:
-            self.line.hide()  # never shown before it has a parent: it would be a window of its own for a moment
         self.state = Label(themes, role="muted", size="small")
+        for part in (self.title, self.line, self.state, control):
+            if part is not None:
+                part.setParent(self)
+        if not line:
+            self.line.hide()
         self.state.hide()
-        words = QVBoxLayout()
-        words.setSpacing(themes.px(2))
-        words.addWidget(self.title)
-        words.addWidget(self.line)
-        row = self._row = QHBoxLayout(self)
-        left = themes.px(50 if mark else 31 if dot else 16)
-        row.setContentsMargins(left, themes.px(13), themes.px(14), themes.px(13))
-        row.setSpacing(themes.px(10))
-        row.addLayout(words, 1)
-        row.addWidget(self.state)
-        if control is not None:
-            row.addWidget(control)
+        self._middle = 0  # of the words, where the mark is
+        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
         self._flashed = False
         self._flash = QTimer(self)
         self._flash.setSingleShot(True)
         self._flash.setInterval(FLASH_MS)
         self._flash.timeout.connect(self._unflash)
+        themes.changed.connect(self._fit)
+
+    # Where its parts go
+
+    def _arrange(self, width: int, *, move: bool) -> int:
+        """Gives the height for ``width``, and puts the parts there with ``move``."""
+        px = self.themes.px
+        left, right, edge, gap = px(50 if self._mark else 31 if self._dot else 16), px(14), px(13), px(10)
+        room = max(1, width - left - right)
+        side = [part for part in (self.state, self.control) if part is not None and not part.isHidden()]
+        wide = sum(part.sizeHint().width() + gap for part in side)
+        beside = room - wide >= min(px(WORDS_BESIDE), room)
+        lines = [label for label in (self.title, self.line) if not label.isHidden()]
+        for_words = room - wide if beside else room
+        heights = [label.heightForWidth(for_words) for label in lines]
+        words = sum(heights) + px(2) * (len(lines) - 1)
+        widths = [part.sizeHint().width() if beside else min(part.sizeHint().width(), room) for part in side]
+        tall = [
+            part.heightForWidth(at) if part.hasHeightForWidth() else part.sizeHint().height()
+            for part, at in zip(side, widths, strict=True)
+        ]
+        high = max(tall, default=0)
+        inner = max(words, high) if beside else words + sum(gap + one for one in tall)
+        if move:
+            top = edge + ((inner - words) // 2 if beside else 0)
+            self._middle = top + words // 2
+            for label, height in zip(lines, heights, strict=True):
+                label.setGeometry(left, top, for_words, height)
+                top += height + px(2)
+            at, down = left + room - wide + gap, edge + words + gap
+            for part, part_width, height in zip(side, widths, tall, strict=True):
+                if beside:
+                    part.setGeometry(at, edge + (inner - height) // 2, part_width, height)
+                    at += part_width + gap
+                else:
+                    part.setGeometry(left, down, part_width, height)
+                    down += height + gap
+        return inner + 2 * edge
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return self._arrange(width, move=False)
+
+    def sizeHint(self) -> QSize:
+        width = self.width() or self.themes.px(SETTINGS_WIDTH)
+        return QSize(width, self._arrange(width, move=False))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, self.sizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._fit()
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._fit()
+        return super().event(event)
+
+    def _fit(self) -> None:
+        height = self._arrange(self.width(), move=True)
+        if height != self.minimumHeight() or height != self.maximumHeight():
+            self.setFixedHeight(height)
 
     def say(self, line: str) -> None:
         self.line.setText(line)
         self.line.setVisible(bool(line))
+        self._fit()
 
     def flash(self) -> None:
         """Shows for a moment that this is what was looked for."""
@@ -149,12 +214,10 @@ class SettingRow(QWidget):
             round_box(painter, QRectF(self.rect()).adjusted(3, 3, -3, -3), RADIUS["control"], tokens.accent_soft)
         if self._mark:
             side = px(26)
-            tile = QRectF(px(14), (self.height() - side) / 2, side, side)
+            tile = QRectF(px(14), self._middle - side / 2, side, side)
             paint_tile(painter, tile, self._mark, tokens.place(self._mark), tokens.place_soft(self._mark))
         elif self._dot:
-            at = QRectF(self.rect()).center()
-            at.setX(px(17))
-            paint_dot(painter, at, getattr(tokens, self._dot), radius=px(3.5))
+            paint_dot(painter, QPointF(px(17), self._middle), getattr(tokens, self._dot), radius=px(3.5))
         painter.end()
 
 
@@ -187,7 +250,7 @@ class RowsCard(Card):
 
 
 class Segments(QWidget):
-    """One of a few choices, side by side. The arrow keys go from one to the next.
+    """One of a few choices, side by side, or on a second line where there is no room. Arrow keys go through them.
 
     Signals:
         chosen: the key of the one that was pressed.
@@ -202,16 +265,38 @@ class Segments(QWidget):
         self._group = QButtonGroup(self)
         self._group.setExclusive(True)
         self._buttons: dict[str, _Segment] = {}
-        row = QHBoxLayout(self)
-        row.setContentsMargins(3, 3, 3, 3)
-        row.setSpacing(2)
+        self._flow = Flow(2)
+        self._flow.setParent(self)
         for key, words in choices:
             button = _Segment(themes, words, name=f"{name}: {words}")
             button.clicked.connect(lambda *_, key=key: self.chosen.emit(key))
             self._group.addButton(button)
             self._buttons[key] = button
-            row.addWidget(button)
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+            self._flow.add(button)
+        policy = QSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+
+    def hasHeightForWidth(self) -> bool:
+        return True
+
+    def heightForWidth(self, width: int) -> int:
+        return self._flow.heightForWidth(width - 6) + 6
+
+    def sizeHint(self) -> QSize:
+        width = self._flow.sizeHint().width() - 2 + 6  # the flow counts a gap after the last one too
+        return QSize(width, self.heightForWidth(width))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(0, 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._flow.setGeometry(self.rect().adjusted(3, 3, -3, -3))
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.updateGeometry()
+        return super().event(event)
 
     def show_choice(self, key: str) -> None:
         if (button := self._buttons.get(key)) is not None:

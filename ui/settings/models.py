@@ -13,6 +13,7 @@ from ui.theme import Themes
 from ui.widgets import Button, Field, Label
 
 WIDE = 360
+WIDE_KEY = 262
 _PASTE = "Paste a key, if the server wants one"
 
 
@@ -22,15 +23,14 @@ class Models(Pane):
     def __init__(self, themes: Themes, desk: Desk, standing: Standing) -> None:
         super().__init__(themes)
         self._desk, self._standing = desk, standing
-        self.address = Field(themes, name="The model's address", placeholder="http://localhost:11434/v1")
-        self.model = Field(themes, name="The model's name", placeholder="Its name, as its server gives it")
-        self.key = Field(themes, name="The model's key", placeholder=_PASTE, secret=True)
+        self.address = Field(themes, name="The model's address", placeholder="http://localhost:11434/v1", wide=WIDE)
+        hint = "Its name, as its server gives it"
+        self.model = Field(themes, name="The model's name", placeholder=hint, wide=WIDE)
+        self.key = Field(themes, name="The model's key", placeholder=_PASTE, secret=True, wide=WIDE_KEY)
         self._save = Button(themes, "Save key", kind="primary")
         self._forget = Button(themes, "Forget key", kind="quiet")
         self._wrong = Label(themes, role="bad", size="small", wrap=True)
         self._wrong.hide()
-        for field in (self.address, self.model):
-            field.setFixedWidth(themes.px(WIDE))
         self.heading(
             "A model by its address",
             "Any server that speaks as OpenAI's does: Ollama, LM Studio, llama.cpp, OpenRouter, OpenAI.",
@@ -68,7 +68,6 @@ class Models(Pane):
         row = QHBoxLayout(holder)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(8)
-        self.key.setMinimumWidth(self.themes.px(200))
         for part in (self.key, self._save, self._forget):
             row.addWidget(part)
         holder.setFocusProxy(self.key)

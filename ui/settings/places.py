@@ -41,8 +41,8 @@ class Places(Pane):
             "Each command gets a fresh box made from this image. It is got once, and shared by every chat.",
             first=False,
         )
-        self.image = Field(themes, name="The container's image", placeholder="docker.io/library/node:24-bookworm")
-        self.image.setFixedWidth(themes.px(WIDE))
+        hint = "docker.io/library/node:24-bookworm"
+        self.image = Field(themes, name="The container's image", placeholder=hint, wide=WIDE)
         self._reset = Button(themes, "Use the default", kind="quiet", size="small")
         holder = QWidget()
         row = QHBoxLayout(holder)
