@@ -157,7 +157,8 @@ class WorkPlaces:
         try:
             if self._output is not None:
                 await asyncio.to_thread(sweep, self._output)
-            _, container = await self._places()
+            computer, container = await self._places()
+            await computer.sweep()
             await container.sweep()
         except Exception:
             log.exception("the places' housekeeping failed")
