@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from ui.desk import Desk
 
 if TYPE_CHECKING:
+    from app.chats.events import ChatEvent
     from app.engines.base import EngineChoice
     from app.health.fixed import Fixed
     from workplaces.place import PlaceStatus
@@ -35,6 +36,7 @@ class Standing(QObject):
         self.looking = False
         self._ends: list[Callable[[], None]] = []
         desk.ready.connect(self._begin)
+        desk.happened.connect(self._happened)
 
     def _begin(self) -> None:
         services = self._desk.services
@@ -73,6 +75,15 @@ class Standing(QObject):
         finally:
             self.looking = False
             self.changed.emit()
+
+    def _happened(self, event: ChatEvent) -> None:
+        """Looks again when a command shows that a place stands otherwise than was thought."""
+        from app.chats.events import StepFinished
+
+        if isinstance(event, StepFinished):
+            status = self.place(self._desk.shown.place)
+            if event.outcome == "not_run" or (event.where and status is not None and not status.ready):
+                self.look()
 
     # Engines and preferences
 

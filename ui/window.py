@@ -196,8 +196,8 @@ class Window(QWidget):
         self.page.composer.editor.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _open_places(self) -> None:
-        if self.page.composer.place_chip.isVisible():
-            self.page.composer.place_chip.click()
+        if self.page.composer.isVisible():
+            self.page.composer.open_places()
 
     def _make_default(self) -> None:
         self.standing.make_default(self.desk.shown.place)

@@ -12,7 +12,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from app.services import Services
-from tests.ui.window_hands import ALT, CTRL, Person, use_window
+from tests.ui.window_hands import ALT, CTRL, SHIFT, Person, use_window
 from workplaces.place import NextStep, PlaceStatus, WorkPlaceId
 
 COMPUTER = PlaceStatus(
@@ -243,3 +243,31 @@ def test_the_mark_glides_and_glints_once(conch_home: Path, folder: Path, qapp: Q
         assert any(one != still and one != pictures[-1] for one in pictures), "it was seen on its way"
 
     use(conch_home, script, Standings(COMPUTER, DOCKER), folder)
+
+
+def test_the_keyboard_opens_the_picker_where_no_place_is_ready_but_this_computer(
+    conch_home: Path, folder: Path, qapp: QApplication
+) -> None:
+    async def script(person: Person) -> None:
+        assert not person.there(CHIP)
+        await person.key(Qt.Key.Key_P, CTRL | SHIFT)
+        await person.until(lambda: person.there("Where work runs"), "the picker is open")
+        await person.sees("Docker is not running.")
+
+    use(conch_home, script, Standings(COMPUTER, DOWN), folder)
+
+
+def test_a_command_that_could_not_run_lets_the_chip_say_how_its_place_stands(
+    conch_home: Path, folder: Path, qapp: QApplication
+) -> None:
+    standings = Standings(COMPUTER, DOCKER)
+
+    async def script(person: Person) -> None:
+        await person.until(lambda: chip(person) == f"{CHIP}: Docker", "the place is ready")
+        standings.statuses = [COMPUTER, DOWN]
+        folder.rmdir()
+        await person.send("true")
+        await person.sees("did not run")
+        await person.until(lambda: chip(person).startswith(f"{CHIP}: Docker, "), "the chip says how it stands")
+
+    use(conch_home, script, standings, folder, place="container")

@@ -76,7 +76,7 @@ class Composer(QWidget):
         self.editor.textChanged.connect(self._typed)
         self.send_button.clicked.connect(self.send)
         self.stop_button.clicked.connect(desk.stop)
-        self.place_chip.clicked.connect(self._open_places)
+        self.place_chip.clicked.connect(self.open_places)
         self.mode_chip.clicked.connect(self._open_modes)
         self.engine_chip.clicked.connect(self._open_engines)
         self.folder_chip.clicked.connect(self._open_folders)
@@ -186,14 +186,15 @@ class Composer(QWidget):
 
     # Pickers
 
-    def _open_places(self) -> None:
+    def open_places(self) -> None:
+        """Opens the place picker: from its chip, or beside it where the chip is not shown."""
         if self.place_picker is None:
             self.place_picker = PlacePicker(self.themes, self._window, self._desk, self._standing)
             self.place_picker.picked.connect(self._pick_place)
             self.place_picker.followed.connect(self.followed)
             self.place_picker.default_asked.connect(self._make_default)
             self._with(self.place_picker, self.place_chip)
-        self.place_picker.open_from(self.place_chip)
+        self.place_picker.open_from(self.mode_chip if self.place_chip.isHidden() else self.place_chip)
 
     def _pick_place(self, place: str) -> None:
         if self.place_picker is not None:
