@@ -100,12 +100,6 @@ def make(root: Path) -> Checkout:
     return made
 
 
-@pytest.fixture
-def new_checkout(tmp_path: Path) -> Checkout:
-    """A fresh clone in a folder with a space in its name."""
-    return make(tmp_path / "a fresh clone")
-
-
 @pytest.fixture(scope="session")
 def set_up_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkout, subprocess.CompletedProcess[str]]:
     """A clone that was set up, and what its first start printed."""
@@ -117,3 +111,11 @@ def set_up_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkout, sub
 def checkout(set_up_once: tuple[Checkout, subprocess.CompletedProcess[str]]) -> Checkout:
     """A clone that is set up. Leave it set up."""
     return set_up_once[0]
+
+
+@pytest.fixture
+def new_checkout(checkout: Checkout, tmp_path: Path) -> Checkout:
+    """A clone that must be set up, as its Python folder came from elsewhere: that spares making one in every test."""
+    made = make(tmp_path / "a fresh clone")
+    shutil.copytree(checkout.root / ".venv", made.root / ".venv", symlinks=True)
+    return made
