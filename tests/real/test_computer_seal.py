@@ -30,6 +30,8 @@ from workplaces.computer.place import Computer
 from workplaces.place import PlaceUnavailable, RunRequest, RunResult
 
 SECRET = "hunter2-the-secret"
+# The one the venv's leads to: the checkout itself may lie in /tmp, which no box shows.
+PYTHON = os.path.realpath(sys.executable)
 KEYS = (
     *(".ssh/id_ed25519", ".aws/credentials", ".netrc", ".npmrc", ".docker/config.json", ".config/gh/hosts.yml"),
     *(".mozilla/firefox/x/logins.json", ".config/google-chrome/Default/Cookies", ".kube/config", ".bash_history"),
@@ -86,7 +88,7 @@ class House:
 
     async def reach(self, names: list[str], *, opened: bool = False) -> dict[str, str]:
         """Which of the sockets answer a command."""
-        result = await self.run((sys.executable, "-I", "-c", CONNECT, json.dumps(names)), opened=opened)
+        result = await self.run((PYTHON, "-I", "-c", CONNECT, json.dumps(names)), opened=opened)
         assert result.code == 0, result.output.text
         found: dict[str, str] = json.loads(result.output.out)
         return found
@@ -279,7 +281,7 @@ async def test_the_kernels_keyrings_are_closed(house: House) -> None:
     keyctl = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine)
     if keyctl is None:
         pytest.skip("no filter was written for this kind of computer")
-    line = shlex.join([sys.executable, "-I", "-c", code.format(n=keyctl)])
+    line = shlex.join([PYTHON, "-I", "-c", code.format(n=keyctl)])
     assert (await house.text(line)).split() == ["-1", "38"]
     assert (await house.text(line, opened=True)).split()[0] != "-1"
 
@@ -290,7 +292,7 @@ async def test_threads_and_forks_work_in_spite_of_the_filter(house: House) -> No
         "t.join(); print(subprocess.check_output(['echo', 'fork']).decode(), end='', flush=True); "
         "a, b = socket.socketpair(); a.send(b'pair\\n'); print(b.recv(9).decode(), end='')"
     )
-    assert await house.text(shlex.join([sys.executable, "-I", "-c", code])) == "thread\nfork\npair\n"
+    assert await house.text(shlex.join([PYTHON, "-I", "-c", code])) == "thread\nfork\npair\n"
 
 
 # ---- sockets and the network ----
@@ -338,12 +340,12 @@ async def test_a_socket_bound_by_a_relative_name_does_not_answer(house: House) -
     code = (
         "import socket; s = socket.socket(socket.AF_UNIX); s.bind('here.sock'); s.listen(9); print(flush=True); input()"
     )
-    line = [sys.executable, "-I", "-c", code]
+    line = [PYTHON, "-I", "-c", code]
     with subprocess.Popen(line, cwd=where, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         server.stdout.readline()
         connect = "import socket; s = socket.socket(socket.AF_UNIX); s.connect('here.sock'); print('open')"
-        inside = shlex.join([sys.executable, "-I", "-c", connect])
+        inside = shlex.join([PYTHON, "-I", "-c", connect])
         look = f"cd {where} && {inside} 2>&1 | tail -n 1"
         assert await house.text(look, opened=True) == "open\n"
         assert "Error" in await house.text(look)
@@ -415,7 +417,7 @@ for name, family in {families!r}.items():
     except OSError as error:
         print(name, errno.errorcode[error.errno])
 """
-    result = await house.run((sys.executable, "-I", "-c", code))
+    result = await house.run((PYTHON, "-I", "-c", code))
     assert set(result.output.out.split()[1::2]) == {"EAFNOSUPPORT"}
     hint = await house.run("echo 'curl: (6) Could not resolve host: example.org' >&2; exit 6")
     assert "without any network" in hint.note
