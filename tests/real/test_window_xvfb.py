@@ -282,6 +282,11 @@ def test_a_first_start_asks_for_a_folder_and_the_palette_picks_the_container(roo
         screen.titled("New chat — on this computer")
         screen.focus()
         screen.until(lambda: screen.where_is(PEARL.computer, foot=True), "the chip is there: the places are known")
+        # The composer's edge says whether what is typed goes there.
+        lit = PEARL.tint(PEARL.accent, 0.4, PEARL.border)
+        for key, is_lit in (("ctrl+f", False), ("ctrl+l", True)):
+            screen.press(key)
+            screen.until(lambda: bool(screen.where_is(lit, foot=True)) == is_lit, "the edge shows it")
         screen.press("ctrl+k")
         screen.type("docker")
         screen.press("Return")

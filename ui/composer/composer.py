@@ -74,6 +74,7 @@ class Composer(QWidget):
 
         self.editor.sent.connect(self.send)
         self.editor.textChanged.connect(self._typed)
+        self.editor.focus_changed.connect(self.update)  # the card's edge says where the keyboard is
         self.send_button.clicked.connect(self.send)
         self.stop_button.clicked.connect(desk.stop)
         self.place_chip.clicked.connect(self.open_places)

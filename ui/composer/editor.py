@@ -10,6 +10,7 @@ from PySide6.QtGui import (
     QDragEnterEvent,
     QDragMoveEvent,
     QDropEvent,
+    QFocusEvent,
     QFontMetricsF,
     QKeyEvent,
     QKeySequence,
@@ -26,9 +27,11 @@ MOST_LINES = 10
 class Editor(QPlainTextEdit):
     """Signals:
     sent: Enter was pressed, and nothing is being composed.
+    focus_changed: the keyboard came here, or went elsewhere.
     """
 
     sent = Signal()
+    focus_changed = Signal()
 
     def __init__(self, themes: Themes) -> None:
         super().__init__()
@@ -91,6 +94,14 @@ class Editor(QPlainTextEdit):
         while widget is not None:
             yield widget
             widget = widget.parentWidget()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.focus_changed.emit()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.focus_changed.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
