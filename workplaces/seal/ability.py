@@ -16,6 +16,7 @@ from workplaces.seal.policy import Policy, private_folders
 from workplaces.seal.seccomp import filter_program
 from workplaces.words import PLACE_WORDS
 
+_TRIES = 3
 _PATIENCE = 10.0
 NEED = "bubblewrap"
 # In the box: its own abilities, its network devices, and whether the kernel's settings can be opened for writing.
@@ -71,7 +72,18 @@ def probe() -> Bubblewrap | NoBox:
 
 
 def _try(made: Bubblewrap) -> str:
-    """Makes a box with all that a sealed one asks for. Gives what went wrong, empty when it is as it must be."""
+    """Makes a box, and again when a mount went away meanwhile: another box's, most likely, and nothing against this one.
+    Gives what went wrong, empty when it is as it must be."""
+    failed = ""
+    for _ in range(_TRIES):
+        failed = _once(made)
+        if "No such file or directory" not in failed:
+            break
+    return failed
+
+
+def _once(made: Bubblewrap) -> str:
+    """Makes a box with all that a sealed one asks for, and looks round in it. What went wrong, as ``_try`` gives it."""
     policy = Policy(start=Path("/"), sealed=True, network=False, env={"PATH": os.defpath}, private=private_folders())
     words = made.options(policy, Path(os.devnull))
     program = filter_program()
