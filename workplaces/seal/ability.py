@@ -72,7 +72,7 @@ def probe() -> Bubblewrap | NoBox:
 
 
 def _try(made: Bubblewrap) -> str:
-    """Makes a box, and again when a mount went away meanwhile: another box's, most likely, and nothing against this one.
+    """Makes a box, and again when a mount went away meanwhile (another box's, most likely): nothing against this one.
     Gives what went wrong, empty when it is as it must be."""
     failed = ""
     for _ in range(_TRIES):
