@@ -1,4 +1,5 @@
-"""A card that floats over the window, from a chip or a button: it closes with Esc, or with a click beside it.
+"""A card that floats over the window, from a chip or a button: it closes with Esc, with a click beside it, or when
+the keyboard goes elsewhere.
 
 It is a child of the window, never a window of its own, so that it behaves the same on every system, and it never runs
 a loop of its own.
@@ -6,7 +7,7 @@ a loop of its own.
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -65,6 +66,9 @@ class Popover(QWidget):
         self._size = (0, 0)
         window.installEventFilter(self)
         themes.changed.connect(self._retheme)
+        app = QApplication.instance()
+        if isinstance(app, QApplication):
+            app.focusChanged.connect(self._focus_moved)
 
     # What a subclass says
 
@@ -93,6 +97,8 @@ class Popover(QWidget):
         if self.isVisible():
             return
         keyboard = self.window().testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)
+        for other in self.window().findChildren(Popover):
+            other.shut()  # a key may ask for this one while another is open
         self._anchor = anchor
         self._back = QApplication.focusWidget() or anchor
         self._scrim.setGeometry(self.window().rect())
@@ -119,6 +125,17 @@ class Popover(QWidget):
         if had_focus and self._back is not None and self._back.isVisible():
             self._back.setFocus(Qt.FocusReason.PopupFocusReason)
         self.closed.emit()
+
+    def _focus_moved(self, _: QWidget | None, now: QWidget | None) -> None:
+        if now is not None and self.isVisible():
+            # Later: rows that are made anew may lose the focus for a moment.
+            QTimer.singleShot(0, self, self._shut_if_left)
+
+    def _shut_if_left(self) -> None:
+        """A key of the window's may put the keyboard elsewhere; nobody wants to type behind a card."""
+        now = QApplication.focusWidget()
+        if now is not None and now is not self and not self.isAncestorOf(now):
+            self.shut()
 
     def fit(self) -> None:
         """Lays itself out anew, after its content changed."""

@@ -223,6 +223,13 @@ class Chip(Button):
     def paint_chip_mark(self, painter: QPainter, rect: QRectF) -> None:
         paint_mark(painter, rect, self._mark, self.themes.tokens.place(self._mark))
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Down, Qt.Key.Key_Up):
+            self.click()
+            event.accept()
+            return
+        super().keyPressEvent(event)
+
 
 class Switch(QCheckBox):
     """A small on/off switch with its word beside it."""

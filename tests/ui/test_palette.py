@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QListView
 from app.chats.events import AnswerText, TurnFinished, UserMessage
 from app.services import Services
 from tests.ui.test_place_picker import COMPUTER, DOCKER, Standings
-from tests.ui.window_hands import CTRL, Person, use_window
+from tests.ui.window_hands import CTRL, SHIFT, Person, use_window
 from ui.fuzzy import score
 
 
@@ -110,6 +110,29 @@ def test_esc_closes_it_and_nothing_found_is_said(conch_home: Path, tmp_path: Pat
         await person.sees("Nothing is called that.")
         await person.key(Qt.Key.Key_Escape)
         assert not person.there("Find anything: ")
+        assert person.focused() == "Message"
+
+    use(conch_home, script, tmp_path)
+
+
+def test_a_card_closes_when_a_key_puts_the_keyboard_elsewhere(
+    conch_home: Path, tmp_path: Path, qapp: QApplication
+) -> None:
+    async def script(person: Person) -> None:
+        await person.until(lambda: person.there("Where commands run"), "the places are known")
+        await person.key(Qt.Key.Key_K, CTRL)
+        await person.key(Qt.Key.Key_L, CTRL)
+        await person.until(lambda: not person.there("What was found"), "the palette is closed")
+        await person.type("hello")
+        assert person.window.page.composer.editor.toPlainText() == "hello"
+
+        # One card at a time, and at the end the keyboard is where it was before the first.
+        await person.key(Qt.Key.Key_P, CTRL | SHIFT)
+        await person.until(lambda: person.there("Where work runs"), "the picker is open")
+        await person.key(Qt.Key.Key_K, CTRL)
+        await person.until(lambda: not person.there("Where work runs"), "the picker is closed")
+        assert person.focused() == "Find anything"
+        await person.key(Qt.Key.Key_Escape)
         assert person.focused() == "Message"
 
     use(conch_home, script, tmp_path)

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.services import Services
 from tests.ui.window_hands import ALT, CTRL, SHIFT, Person, use_window
+from ui.popover import Popover
 from workplaces.place import NextStep, PlaceStatus, WorkPlaceId
 
 COMPUTER = PlaceStatus(
@@ -271,3 +272,20 @@ def test_a_command_that_could_not_run_lets_the_chip_say_how_its_place_stands(
         await person.until(lambda: chip(person).startswith(f"{CHIP}: Docker, "), "the chip says how it stands")
 
     use(conch_home, script, standings, folder, place="container")
+
+
+def test_every_chip_opens_with_the_same_key(conch_home: Path, folder: Path, qapp: QApplication) -> None:
+    async def script(person: Person) -> None:
+        def cards() -> list[str]:
+            return [card.accessibleName() for card in person.window.findChildren(Popover) if card.isVisible()]
+
+        for chip_name, card in (("How much goes ahead", "Without asking"), ("What answers", "What answers")):
+            await person.key(Qt.Key.Key_L, CTRL)
+            while not person.focused().startswith(chip_name):
+                await person.key(Qt.Key.Key_Tab)
+            await person.key(Qt.Key.Key_Down, ALT)
+            assert cards() == [card]
+            await person.key(Qt.Key.Key_Escape)
+            assert cards() == []
+
+    use(conch_home, script, Standings(COMPUTER, DOCKER), folder)

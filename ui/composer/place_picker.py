@@ -5,8 +5,8 @@ When the place changes its mark glides up into the chip on a spring, with one gl
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QKeyEvent, QLinearGradient, QPainter, QPainterPath, QPaintEvent
+from PySide6.QtCore import QRectF, QTimer, Signal
+from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from ui.choices import Choice, ChoicePopover
@@ -103,13 +103,6 @@ class PlaceChip(Chip):
             light.setColorAt(stop, QColor(255, 255, 255, alpha))
         painter.fillRect(self.rect(), light)
         painter.end()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() in (Qt.Key.Key_Down, Qt.Key.Key_Up):
-            self.click()
-            event.accept()
-            return
-        super().keyPressEvent(event)
 
 
 class _Footer(QWidget):
