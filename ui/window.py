@@ -132,7 +132,8 @@ class Window(QWidget):
             self._add_number(number)
         add("place", "Choose where commands run", self._open_places, keys="Ctrl+Shift+P", group="This chat")
         add("default", "Make this chat's place the default", self._make_default, group="This chat")
-        add("write", "Go to the message", self._focus_editor, keys="Ctrl+L", group="This chat")
+        add("write", "Go to the message", self._write, keys="Ctrl+L", group="This chat")
+        add("answer", "Go to the question", self._focus_question, keys="Ctrl+J", group="This chat")
         add("stop", "Stop", self.desk.stop, group="This chat", said_keys="Esc")
         add("quit", "Quit Conch", self.shell.close, keys="Ctrl+Q", group="Everywhere")
 
@@ -194,6 +195,16 @@ class Window(QWidget):
             self.first.button.setFocus(Qt.FocusReason.ShortcutFocusReason)
             return
         self.page.composer.editor.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _write(self) -> None:
+        self._leave_settings()
+        self._focus_editor()
+
+    def _focus_question(self) -> None:
+        """The keyboard to the open ask card's first answer; nothing when nothing is asked."""
+        self._leave_settings()
+        if self.page.transcript is not None:
+            self.page.transcript.focus_ask()
 
     def _open_places(self) -> None:
         if self.page.composer.isVisible():

@@ -45,6 +45,8 @@ def test_the_model_asks_and_its_command_runs_where_the_chat_runs(
             [
                 Answer(text="I'll look first.", calls=[Call("run_command", {"command": looks})]),
                 Answer(text="It runs as **docker-init**:\n\n```sh\nls\n```\n", piece=4, delay=0.01),
+                Answer(calls=[Call("run_command", {"command": "touch by-the-keyboard"})]),
+                "I made it.",
                 Answer(calls=[Call("run_command", {"command": "touch never"})]),
                 "I left it.",
             ]
@@ -66,6 +68,15 @@ def test_the_model_asks_and_its_command_runs_where_the_chat_runs(
             await person.until(lambda: person.there("Send"), "it has ended")
             assert (folder / "made-by-the-model").exists()
             assert "container" in person.chat()
+
+            # The keyboard finds the card and allows it.
+            await person.send("Make a file.")
+            await person.until(lambda: person.there("Allow once"), "it is asked about")
+            await person.key(Qt.Key.Key_J, Qt.KeyboardModifier.ControlModifier)
+            await person.until(lambda: person.focused().startswith("Allow once"), "the first answer has the focus")
+            await person.key(Qt.Key.Key_Space)
+            await person.sees("I made it.")
+            assert (folder / "by-the-keyboard").exists()
 
             # Esc says no, as the card says; the turn goes on.
             await person.send("Make another file.")
