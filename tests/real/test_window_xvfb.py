@@ -255,7 +255,7 @@ def test_commands_run_where_the_chip_says(room: Room) -> None:
         screen.until(lambda: screen.where_is(PEARL.good), "its row says that all went well")
 
         screen.press("ctrl+q")
-        assert screen.process.wait(10) == 0
+        assert screen.process.wait(PATIENCE) == 0
     assert room.left() == []
     assert room.docker.boxes(conch_work="1") == []
 
@@ -297,7 +297,7 @@ def test_a_first_start_asks_for_a_folder_and_the_palette_picks_the_container(roo
         # Closed while a command runs: it is stopped first.
         screen.send("touch begun; sleep 60", "begun")
         screen.press("ctrl+q")
-        assert screen.process.wait(10) == 0
+        assert screen.process.wait(PATIENCE) == 0
     assert room.left() == []
     assert room.docker.boxes(conch_work="1") == []
     assert [(step.outcome, step.where) for step in room.steps()] == [("ok", "container"), ("stopped", "container")]
