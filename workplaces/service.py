@@ -158,8 +158,7 @@ class WorkPlaces:
             if self._output is not None:
                 await asyncio.to_thread(sweep, self._output)
             computer, container = await self._places()
-            await computer.sweep()
-            await container.sweep()
+            await asyncio.gather(computer.sweep(), container.sweep())
         except Exception:
             log.exception("the places' housekeeping failed")
 

@@ -445,7 +445,7 @@ def test_what_a_killed_one_left_goes_with_the_next(box: Conch, docker_host: Dock
     process.kill()
     ended(process)
     assert len(docker_host.boxes()) == 1
-    assert box.run("--", "sleep 1").returncode == 0
+    assert box.run("--", "sleep 2").returncode == 0
     assert docker_host.boxes() == []
     assert running(f"sleep {mark}") == []
 
