@@ -90,7 +90,6 @@ class Life:
         self.name = f"conch-{secrets.token_hex(6)}"
         self.box = ""
         self._engine = engine
-        self._client = engine.client
         self._body = dict(body)
         self._output = output
         self._on_started = on_started
@@ -130,13 +129,13 @@ class Life:
         self.box = self._make()
         if self._is_halted():
             return Ended(started=False)
-        self._attached = wire.attach(self._engine.endpoint, self._engine.facts.api, self.box, REQUEST_LIMIT)
+        self._attached = self._engine.attach(self.box)
         with self._lock:
             if not self._halted:
                 self._start_sent = time.monotonic()
         if not self._start_sent:
             return Ended(started=False)
-        self._client.start(self.box)
+        self._engine.start(self.box)
         self._on_started()
         if self._is_halted():
             self._kill()
@@ -148,11 +147,10 @@ class Life:
 
         self._asked = True  # until an answer comes, a box of this name may be made at any time
         try:
-            made = self._client.create_container_from_config(self._body, name=self.name)
+            return self._engine.create(self._body, self.name)
         except docker.errors.APIError:
             self._asked = False
             raise
-        return str(made["Id"])
 
     def _read(self) -> str:
         """Reads the box's output to its end. Gives why it broke off, if it did."""
@@ -201,9 +199,10 @@ class Life:
             lost = lost or "let go"
         while True:
             try:
-                if not lost:
-                    self._client.wait(self.box, timeout=LONGEST_TIMEOUT + REQUEST_LIMIT)
-                seen = self._client.inspect_container(self.box)
+                if lost:
+                    seen = self._engine.inspect(self.box)
+                else:
+                    seen = self._engine.end_of(self.box, LONGEST_TIMEOUT + REQUEST_LIMIT)
                 if not seen["State"]["Running"]:  # else nobody hears it any more, and it is ended with the box
                     code = int(seen["State"]["ExitCode"])
                 break
@@ -226,18 +225,14 @@ class Life:
         if self._attached is not None:  # an engine does not remove a box whose output waits to be read
             wire.shut(self._attached.sock)
             self._attached.sock.close()
-        if not self._asked or (self.box and remove(self._client, self.box)):
+        if not self._asked or (self.box and self._engine.remove(self.box)):
             return True
         self._on_left(self.name, not self.box)
         return False
 
     def _kill(self) -> None:
-        # On a connection of its own: the SDK's stay open, one for each that was ever used at once. An engine that says
-        # no ("not running" any more, or not yet) is no trouble: the thread that runs the box sees its end or its start.
         with contextlib.suppress(OSError):  # whoever kills waits for the end, and tells when it does not come
-            wire.post(
-                self._engine.endpoint, f"/v{self._engine.facts.api}/containers/{self.box}/kill?signal=KILL", _KILL_LIMIT
-            )
+            self._engine.kill(self.box, _KILL_LIMIT)
 
     def _is_halted(self) -> bool:
         return self._halted
@@ -266,23 +261,3 @@ class Life:
             self._let_go = True
         if self._attached is not None:
             wire.shut(self._attached.sock)
-
-
-def remove(client: Any, box: str) -> bool:
-    """Removes a box with whatever runs in it and its volumes. True when the engine says that it is gone."""
-    import docker.errors
-
-    end = time.monotonic() + REQUEST_LIMIT
-    while True:
-        try:
-            client.remove_container(box, force=True, v=True)
-            return True
-        except docker.errors.NotFound:
-            return True
-        except docker.errors.APIError as error:
-            # "removal … is already in progress", or an engine that is still starting it
-            if error.status_code != 409 or time.monotonic() > end:
-                return False
-            time.sleep(0.05)
-        except Exception:  # noqa: BLE001 - no answer, or nothing like one
-            return False

@@ -164,7 +164,7 @@ class Container:
             command=request.command,
             folder=folder,
             open=request.open,
-            user=_person(),
+            user=_person(engine),
             empty=self._house.empty(),
             volumes=image.volumes,
             chat=request.chat,
@@ -201,6 +201,6 @@ def _check_for_box(folder: WorkFolder, *, open: bool) -> None:
         raise PlaceUnavailable(PLACE_WORDS["container.git-link"], next_step=step)
 
 
-def _person() -> str:
+def _person(engine: Engine) -> str:
     """The person as the box knows them. Windows has no such numbers: the image's own user it is there."""
-    return f"{os.getuid()}:{os.getgid()}" if hasattr(os, "getuid") else ""
+    return engine.facts.user(os.getuid(), os.getgid()) if hasattr(os, "getuid") else ""

@@ -6,7 +6,10 @@ to end a request that never answers. Here the socket is ours.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import json
+import re
 import socket
 import struct
 import sys
@@ -26,6 +29,15 @@ _STREAMS: dict[int, Stream] = {0: "out", 1: "out", 2: "err", 3: "err"}  # 0 is s
 
 class BadAnswer(OSError):
     """What came is not what an engine says."""
+
+
+class Refused(BadAnswer):
+    """The engine said no. ``text`` is what it said, empty when that could not be read."""
+
+    def __init__(self, words: str, status: int, text: str) -> None:
+        super().__init__(words)
+        self.status = status
+        self.text = text
 
 
 def connect(endpoint: Endpoint, limit: float = CONNECT_LIMIT) -> socket.socket:
@@ -111,7 +123,7 @@ class Attached:
 def attach(endpoint: Endpoint, api: str, box: str, limit: float) -> Attached:
     """Takes over a connection for a box's stdout and stderr. Before the box is started, so that nothing is missed.
 
-    Raises OSError, BadAnswer when the engine refuses. Reading has no time limit afterwards.
+    Raises OSError, Refused when the engine refuses. Reading has no time limit afterwards.
     """
     sock = connect(endpoint, limit)
     try:
@@ -127,13 +139,28 @@ def attach(endpoint: Endpoint, api: str, box: str, limit: float) -> Attached:
             head += data
         headers, _, early = head.partition(b"\r\n\r\n")
         status = headers.split(b"\r\n", 1)[0].split(b" ")
-        if len(status) < 2 or status[1] not in (b"101", b"200"):
+        if len(status) < 2 or not status[1].isdigit():
             raise BadAnswer(f"attach was refused: {headers[:200]!r} {early[:300]!r}")
+        if status[1] not in (b"101", b"200"):
+            raise _refused(sock, int(status[1]), headers, early)
         sock.settimeout(None)
     except BaseException:
         sock.close()
         raise
     return Attached(sock, early)
+
+
+def _refused(sock: socket.socket, status: int, headers: bytes, early: bytes) -> Refused:
+    """The engine's no, with what it says, which may come a moment after the headers."""
+    length = re.search(rb"(?im)^content-length: *(\d+)", headers)
+    wanted = min(int(length[1]) if length else len(early), _LONGEST_HEADERS)
+    with contextlib.suppress(OSError):
+        while len(early) < wanted and (data := sock.recv(4096)):
+            early += data
+    text = early.decode("utf-8", "replace")
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        text = str(json.loads(text)["message"])
+    return Refused(f"attach was refused: {headers[:200]!r} {text[:300]}", status, text)
 
 
 class Frames:
