@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, Expected, expected, seal, words_of
-from workplaces.container.engine import Engine, Engines
+from workplaces.container.engine import Engine
+from workplaces.container.finding import Engines
 from workplaces.container.image import Image, Images
 from workplaces.container.proof import size
 from workplaces.container.run import HUNG_LIMIT, NotNow, Run
@@ -55,7 +56,7 @@ class Container:
         self._protected = protected
         self._on_fixed = on_fixed or (lambda what, why: None)
         self._person = person
-        self._engines = Engines(env=env, home=person)
+        self._engines = Engines(env=env, home=person, folder=home / "podman")
         self._images = Images(self._got)
         self._leftovers = Leftovers()
 

@@ -55,8 +55,9 @@ def no_tools(image: Image, details: str, key: str = "image.no-shell") -> PlaceUn
 
 def silent(engine: Engine, details: str = "") -> PlaceUnavailable:
     """The engine was there a moment ago and is not now."""
-    words = PLACE_WORDS["engine.silent"].format(engine=engine.name, address=engine.endpoint.address)
-    step = NextStep(PLACE_WORDS["engine.next.restart"], command="sudo systemctl restart docker")
+    words = PLACE_WORDS["engine.silent"].format(name=engine.name, address=engine.endpoint.address)
+    label = PLACE_WORDS["engine.next.restart"].format(engine=engine.facts.name)
+    step = NextStep(label, command="sudo systemctl restart docker" if engine.facts.kind == "docker" else "")
     return PlaceUnavailable(words, next_step=step, need=NEED, details=details)
 
 
