@@ -71,6 +71,18 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "engine.next.linux": "Switch Docker to Linux containers",
     "engine.next.other": "Use a Docker that runs as a system service",
     "engine.next.context": "Correct or unset DOCKER_HOST, DOCKER_CONTEXT or the docker context",
+    # An engine that is here and sleeps
+    "wake.line": "A fresh, locked-down box for each command. {engine} is started when a command needs it.",
+    "wake.opening": "Opening {engine}",
+    "wake.starting": "Starting {engine}",
+    "wake.making": "Making {engine}. Its system is fetched once, which takes a while.",
+    "wake.waiting": "Waiting for {engine} to be ready",
+    "wake.failed": "{engine} could not be started. {reason}",
+    "wake.silent": "{engine} was started, but does not answer yet.",
+    "wake.opening.fixed": "Opened {engine}",
+    "wake.starting.fixed": "Started {engine}",
+    "wake.fixed.made": "Made and started {engine}",
+    "wake.fixed.why": "A command needed it",
     # The image a container is made from
     "image.pulling": "Getting {image}",
     "image.missing": "The image {image} does not exist.",
@@ -95,8 +107,18 @@ PLACE_WORDS: Final[dict[str, str]] = {
         "Each command runs in a fresh container made from {image}, with the work folder at the same path ({folder}). "
         "Nothing else of this computer is there, and nothing outside the work folder is kept between commands. "
         "There is no network, and .git is read-only, unless the command is allowed to leave the box. "
-        "At most 4 GB of memory, 2 processors and 512 processes. /tmp is empty each time."
+        "{limits} /tmp is empty each time."
     ),
+    "limits.kept": "At most {what}.",
+    "limits.none": "{engine} cannot limit {what} on this computer.",
+    "limits.memory": "{amount} GB of memory",
+    "limits.cpus": "{amount} processors",
+    "limits.pids": "{amount} processes",
+    "limits.memory.none": "memory",
+    "limits.cpus.none": "processors",
+    "limits.pids.none": "the number of processes",
+    "limits.and": " and ",
+    "limits.or": " or ",
     "container.elsewhere": (
         "{engine} does not see the folder {folder} of this computer, so a container would work on another one."
     ),

@@ -30,7 +30,7 @@ def try_engine(endpoint: Endpoint, limit: float = TRY_LIMIT) -> Engine:
         raise Unusable("elsewhere", endpoint)
     try:
         wire.connect(endpoint, limit).close()
-    except OSError as error:
+    except Exception as error:  # noqa: BLE001 - a named pipe's errors are Windows' own, and no OSError
         raise Unusable(reason_of(error), endpoint, str(error)) from None
     try:
         version = _get(endpoint, "/version", limit)

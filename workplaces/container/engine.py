@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from workplaces.container import wire
+from workplaces.container import paths, wire
 from workplaces.container.contexts import Endpoint
 
 REQUEST_LIMIT = 60.0
@@ -81,7 +82,8 @@ class Engine:
 
     def create(self, body: Mapping[str, Any], name: str) -> str:
         """Makes the box that ``box.seal`` describes. Gives its id. An engine that cannot keep all of it refuses."""
-        return str(self.client.create_container_from_config(dict(body), name=name)["Id"])
+        asked = paths.told(body) if sys.platform == "win32" else dict(body)
+        return str(self.client.create_container_from_config(asked, name=name)["Id"])
 
     def attach(self, box: str, limit: float = REQUEST_LIMIT) -> wire.Attached:
         """Takes over a connection for its output, before it is started. Reading has no time limit afterwards."""

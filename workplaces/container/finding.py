@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from workplaces.container.asking import TRY_LIMIT, try_engine
@@ -16,7 +16,8 @@ from workplaces.container.machine import machines
 from workplaces.container.podman_service import PodmanService
 from workplaces.container.refusals import NoEngine, Unusable, in_words
 from workplaces.container.threads import in_thread
-from workplaces.place import NextStep, PlaceUnavailable
+from workplaces.container.waking import Sleeper, Waking
+from workplaces.place import NextStep, OnProgress, PlaceUnavailable
 from workplaces.words import PLACE_WORDS
 
 
@@ -24,14 +25,22 @@ class Engines:
     """Finds the engine once for everyone who asks, and keeps it until it is forgotten or the person names another.
 
     ``folder`` is Conch's own, for a Podman service that it starts where no engine listens (none without one). ``env``
-    and ``home`` are this process's and the person's unless given.
+    and ``home`` are this process's and the person's unless given. ``on_fixed`` is called on the loop with (what was
+    done, why) when an engine was woken; ``waking`` wakes them, unless given as this system does.
     """
 
     def __init__(
-        self, *, env: Mapping[str, str] | None = None, home: Path | None = None, folder: Path | None = None
+        self,
+        *,
+        env: Mapping[str, str] | None = None,
+        home: Path | None = None,
+        folder: Path | None = None,
+        on_fixed: Callable[[str, str], None] | None = None,
+        waking: Waking | None = None,
     ) -> None:
         self._env = os.environ if env is None else env
         self._home = home
+        self._waking = waking or Waking(on_fixed or (lambda what, why: None), env=self._env, home=home or Path.home())
         self._service = PodmanService(folder, self._env) if folder is not None else None
         self._engine: Engine | None = None
         self._from: tuple[Endpoint, ...] = ()
@@ -48,6 +57,25 @@ class Engines:
         if self._looking is None or self._looking.done() or self._looking.get_loop() is not asyncio.get_running_loop():
             self._looking = in_thread(lambda: self._find(look), "conch-engine")
         return await asyncio.shield(self._looking)
+
+    async def awake(self, on_progress: OnProgress | None = None) -> Engine:
+        """As ``find``, for a command: an engine that is here and sleeps is woken for it, with its progress."""
+        try:
+            return await self.find()
+        except NoEngine as error:
+            engine = await self._waking.wake(error.failures, on_progress)
+            if engine is None:
+                raise
+            engine.close()  # it is found like any other, so that it is kept as what was found there
+        return await self.find(look=True)
+
+    async def asleep(self, error: PlaceUnavailable) -> Sleeper | None:
+        """The engine that a command would wake after this error, None when there is none."""
+        if not isinstance(error, NoEngine):
+            return None
+        failures = error.failures
+        found = await in_thread(lambda: self._waking.possible(failures), "conch-sleepers")
+        return found[0] if found else None
 
     def forget(self, engine: Engine) -> None:
         """Looks anew next time: this one did not answer."""
@@ -110,6 +138,3 @@ class Engines:
         """A service of Conch's own ends when nobody has asked it for a while; the next command starts it again."""
         service = self._service
         return service is None or not service.is_at(engine.endpoint) or service.running()
-
-
-__all__ = ["Engines", "NoEngine"]

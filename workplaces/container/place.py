@@ -13,6 +13,8 @@ from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, Bo
 from workplaces.container.engine import Engine
 from workplaces.container.finding import Engines
 from workplaces.container.image import Image, Images
+from workplaces.container.limits import in_words
+from workplaces.container.paths import shown_inside
 from workplaces.container.proof import size
 from workplaces.container.run import HUNG_LIMIT, NotNow, Run
 from workplaces.container.sweep import House, Leftovers, owner, sweep
@@ -56,7 +58,9 @@ class Container:
         self._protected = protected
         self._on_fixed = on_fixed or (lambda what, why: None)
         self._person = person
-        self._engines = Engines(env=env, home=person, folder=home / "podman")
+        self._engines = Engines(
+            env=env, home=person, folder=home / "podman", on_fixed=lambda what, why: self._on_fixed(what, why)
+        )
         self._images = Images(self._got)
         self._leftovers = Leftovers()
 
@@ -73,7 +77,8 @@ class Container:
         return PLACE_WORDS["container.where"]
 
     def about(self, folder: Path) -> str:
-        return PLACE_WORDS["container.about"].format(image=self._image(), folder=shown(folder))
+        limits = in_words(self._engines.last)
+        return PLACE_WORDS["container.about"].format(image=self._image(), folder=shown_inside(folder), limits=limits)
 
     async def standing(self, *, look: bool = False) -> PlaceStatus:
         """How the container stands: which engine, and whether its image is here. Never raises PlaceUnavailable."""
@@ -81,6 +86,12 @@ class Container:
             engine = await self._engines.find(look=look)
             there = await self._images.there(engine, self._image())
         except PlaceUnavailable as error:
+            sleeper = await self._engines.asleep(error)
+            if sleeper is not None:
+                line = PLACE_WORDS["wake.line"].format(engine=sleeper.source)
+                details = {"engine": sleeper.source, "image": self._image(), "log": error.details}
+                name = PLACE_WORDS["container.name"]
+                return PlaceStatus(id=CONTAINER, name=name, line=line, standing="ready", seals=True, details=details)
             return PlaceStatus(
                 id=CONTAINER,
                 name=PLACE_WORDS["container.name"],
@@ -103,6 +114,7 @@ class Container:
                 "found": engine.endpoint.source,
                 "image": self._image(),
                 "image here": "yes" if there else "no",
+                "limits": in_words(engine),
             },
         )
 
@@ -142,7 +154,7 @@ class Container:
         protected = tuple(dict.fromkeys((*request.protected, *self._protected(), self._house.folder)))
         folder = await in_thread(lambda: check_folder(request.folder, protected, self._person), "conch-folder")
         _check_for_box(folder, open=request.open)
-        engine = await self._engines.find()
+        engine = await self._engines.awake(request.on_progress)
         image = await self._images.ensure(engine, self._image(), request.on_progress)
         body, wanted = await in_thread(lambda: self._body(request, folder, engine, image), "conch-body")
         run = Run(engine, image, folder, request, body, wanted)

@@ -8,7 +8,6 @@ fields. So a box that is not as it was asked for is taken away again, before any
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import sys
 import time
@@ -16,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from workplaces.container import wire
+from workplaces.container import paths, wire
 from workplaces.container.engine import REQUEST_LIMIT, Engine, EngineFacts
 
 _API = "/v4.0.0/libpod"
@@ -33,6 +32,7 @@ class PodmanEngine(Engine):
     def create(self, body: Mapping[str, Any], name: str) -> str:
         import docker.errors
 
+        body = paths.told(body) if sys.platform == "win32" else body
         made = self._ask("POST", "/containers/create", libpod(body, self.facts, name))
         box = str(made["Id"])
         try:
@@ -100,17 +100,17 @@ def libpod(body: Mapping[str, Any], facts: EngineFacts, name: str) -> dict[str, 
       image's own are covered by the body's mounts.
     * ``notmpcopyup`` on every tmpfs: without it, what lies under a cover is copied into it.
     * ``userns`` keep-id for a rootless one: the person is the person inside, and what the command makes is theirs. One
-      mapping for every box, since each new one copies the whole image.
+      mapping for every box, since each new one copies the whole image. For a rootful one none, whatever its settings
+      say: its numbers are this computer's.
     * Both ``nofile`` and ``nproc``: for a missing one it takes a default that it may not be allowed to set. Never more
       than this process may have, since an ordinary user's Podman may not have more either.
     """
     host = body["HostConfig"]
     spec: dict[str, Any] = {
         "name": name,
-        "image": body["Image"],
+        "image": _full_name(body["Image"]),
         "entrypoint": body["Entrypoint"],
         "command": body["Cmd"],
-        "user": body["User"],
         "env": dict(entry.partition("=")[::2] for entry in body["Env"]),
         "httpproxy": False,
         "work_dir": body["WorkingDir"],
@@ -133,9 +133,18 @@ def libpod(body: Mapping[str, Any], facts: EngineFacts, name: str) -> dict[str, 
         "r_limits": _limits(host["Ulimits"], facts),
         "resource_limits": _resources(host),
     }
-    if facts.rootless:
-        spec["userns"] = {"nsmode": "keep-id"}
+    if body["User"]:
+        spec["user"] = body["User"]
+    spec["userns"] = {"nsmode": "keep-id" if facts.rootless else "host"}
     return spec
+
+
+def _full_name(image: str) -> str:
+    """An image's name with its registry: without one, Podman would look for it in places of its own settings."""
+    name, slash, _ = image.partition("/")
+    if slash and ("." in name or ":" in name or name == "localhost"):
+        return image
+    return f"docker.io/{image}" if slash else f"docker.io/library/{image}"
 
 
 def _tmpfs(target: str, options: str) -> dict[str, Any]:
@@ -246,11 +255,11 @@ def not_kept(body: Mapping[str, Any], seen: Mapping[str, Any], facts: EngineFact
         "no new privileges": lambda: "no-new-privileges" in (host.get("SecurityOpt") or ()),
         "a read-only root": lambda: host.get("ReadonlyRootfs") is True,
         "no network": lambda: asked["NetworkMode"] != "none" or host.get("NetworkMode") == "none",
-        "the user": lambda: config.get("User") == body["User"],
+        "the user": lambda: not body["User"] or config.get("User") == body["User"],
         "namespaces": lambda: (
             host.get("PidMode") in ("", "private", None) and host.get("IpcMode") in ("private", "shareable")
         ),
-        "the person's own numbers": lambda: not facts.rootless or bool(host.get("IDMappings")),
+        "the person's own numbers": lambda: facts.rootless is bool(host.get("IDMappings")),
         "no privileges": lambda: host.get("Privileged") is False,
         "the mounts": lambda: all(map(mounted, asked["Mounts"])) and all(target in tmpfs for target in asked["Tmpfs"]),
         "no other mounts": lambda: set(mounts) <= {mount["Target"] for mount in asked["Mounts"]} | set(tmpfs),
@@ -267,8 +276,3 @@ def not_kept(body: Mapping[str, Any], seen: Mapping[str, Any], facts: EngineFact
                 continue
         missing.append(what)
     return missing
-
-
-def named_by_person(uid: int) -> bool:
-    """Whether this process runs as that user. True where there are no such numbers."""
-    return not hasattr(os, "getuid") or os.getuid() == uid

@@ -18,6 +18,7 @@ Why = Literal[
     "denied", "silent", "broken", "old", "windows", "userns", "whose", "elsewhere", "unstarted", "down", "gone"
 ]
 _TELLING: tuple[Why, ...] = get_args(Why)
+_PIPE_GONE, _PIPE_DENIED, _PIPE_SILENT = 2, 5, (121, 231)  # not there; denied; time is over, all of it is busy
 _OLDEST = {"Docker": "19.03", "Podman": "4.0"}
 
 
@@ -39,8 +40,8 @@ class Unusable(Exception):
 
     @property
     def asleep(self) -> bool:
-        """Whether there is just nothing that runs."""
-        return self.rank >= _TELLING.index("down")
+        """Whether there is just nothing that runs, so that another engine may be woken."""
+        return self.rank >= _TELLING.index("unstarted")
 
 
 class NoEngine(PlaceUnavailable):
@@ -49,13 +50,14 @@ class NoEngine(PlaceUnavailable):
     failures: tuple[Unusable, ...] = ()
 
 
-def reason_of(error: OSError) -> Why:
-    """Why nothing could be connected to."""
-    if isinstance(error, TimeoutError):
+def reason_of(error: Exception) -> Why:
+    """Why nothing could be connected to, by a socket's error or Windows' number for a named pipe's."""
+    number = getattr(error, "winerror", None)
+    if isinstance(error, TimeoutError) or number in _PIPE_SILENT:
         return "silent"
-    if isinstance(error, PermissionError):
+    if isinstance(error, PermissionError) or number == _PIPE_DENIED:
         return "denied"
-    if isinstance(error, FileNotFoundError) or error.errno == errno.ENOTDIR:
+    if isinstance(error, FileNotFoundError) or number == _PIPE_GONE or getattr(error, "errno", 0) == errno.ENOTDIR:
         return "gone"
     return "down" if isinstance(error, ConnectionError) else "broken"
 
