@@ -7,16 +7,17 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, Expected, expected, seal, words_of
+from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, expected, seal, words_of
 from workplaces.container.engine import Engine
 from workplaces.container.finding import Engines
-from workplaces.container.image import Image, Images
+from workplaces.container.image import Image, Images, inspect
+from workplaces.container.life import Going, Life, OnLeft
 from workplaces.container.limits import in_words
 from workplaces.container.paths import shown_inside
 from workplaces.container.proof import size
 from workplaces.container.run import HUNG_LIMIT, NotNow, Run
+from workplaces.container.spares import SpareRules, Spares, Want, want
 from workplaces.container.sweep import House, Leftovers, owner, sweep
 from workplaces.container.threads import in_thread
 from workplaces.folder import WorkFolder, check_folder, shown
@@ -33,6 +34,7 @@ from workplaces.place import (
 from workplaces.words import PLACE_WORDS
 
 _TRIES = 3
+_GOING_LIMIT = 10.0  # how long an engine that answers may take to remove the last boxes
 
 
 class Container:
@@ -40,7 +42,7 @@ class Container:
 
     ``home`` is the folder in Conch's home that is its own; ``image`` and ``protected`` are asked for every command.
     ``on_fixed`` is called on the loop with (what was done, why). ``env`` and ``person`` (the home folder) are this
-    process's unless given.
+    process's unless given. ``spares`` says how many boxes may be made ahead.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Container:
         on_fixed: Callable[[str, str], None] | None = None,
         env: Mapping[str, str] | None = None,
         person: Path | None = None,
+        spares: SpareRules | None = None,
     ) -> None:
         self._house = House(home)
         self._image = image
@@ -63,6 +66,9 @@ class Container:
         )
         self._images = Images(self._got)
         self._leftovers = Leftovers()
+        self._going = Going()
+        self._spares = Spares(spares or SpareRules(), self._going, self._on_left)
+        self._opened: dict[str, int] = {}  # how many open commands a chat ran in a row
 
     @property
     def id(self) -> WorkPlaceId:
@@ -130,7 +136,15 @@ class Container:
         return count
 
     async def close(self) -> None:
-        """Gives boxes whose engine did not answer one more moment; what is left goes at the next start."""
+        """Takes the spares away, and waits for the boxes that still go.
+
+        Boxes whose engine does not answer get one more moment; what is left goes at the next start.
+        """
+        self._spares.close()
+        if not await in_thread(lambda: self._going.wait(HUNG_LIMIT), "conch-going"):
+            engine = self._engines.last
+            if engine is not None and await in_thread(lambda: engine.answers(HUNG_LIMIT), "conch-ping"):
+                await in_thread(lambda: self._going.wait(_GOING_LIMIT), "conch-going")
         await in_thread(lambda: self._leftovers.wait(HUNG_LIMIT), "conch-leftovers")
         self._engines.close()
 
@@ -139,16 +153,19 @@ class Container:
         began = time.monotonic()
         try:
             for attempt in range(1, _TRIES + 1):
-                result = await self._attempt(request, last=attempt == _TRIES)
+                result = await self._attempt(request, first=attempt == 1, last=attempt == _TRIES)
                 if result is not None:
                     return result
         except Stopped:
             raise
         except asyncio.CancelledError:
             raise Stopped(seconds=time.monotonic() - began) from None
+        except PlaceUnavailable:
+            self._spares.drop(request.chat)
+            raise
         raise AssertionError("the last attempt gives a result or raises")
 
-    async def _attempt(self, request: RunRequest, *, last: bool) -> RunResult | None:
+    async def _attempt(self, request: RunRequest, *, first: bool, last: bool) -> RunResult | None:
         """One box. None when nothing ran because what was known of the folder, engine or image is no longer so."""
         _check_command(request.command)
         protected = tuple(dict.fromkeys((*request.protected, *self._protected(), self._house.folder)))
@@ -156,10 +173,19 @@ class Container:
         _check_for_box(folder, open=request.open)
         engine = await self._engines.awake(request.on_progress)
         image = await self._images.ensure(engine, self._image(), request.on_progress)
-        body, wanted = await in_thread(lambda: self._body(request, folder, engine, image), "conch-body")
-        run = Run(engine, image, folder, request, body, wanted)
+        ahead = first and self._spares.waits_for(request.chat, open=request.open)
+        if ahead and await in_thread(lambda: inspect(engine, image.reference), "conch-image") != image:
+            self._images.forget(engine, image)  # its name stands for another one now
+            image = await self._images.ensure(engine, self._image(), request.on_progress)
+        wanted = await in_thread(lambda: self._want(request, folder, engine, image, request.open), "conch-body")
+        life = self._spares.take(request.chat, wanted) if ahead else None
+        if life is not None and not life.made:  # commands come faster than boxes: the next one is begun with this one
+            self._spares.refill(request.chat, wanted)
+        if life is None:
+            life = Life(engine, wanted.body, wanted.expected, on_left=self._on_left(engine))
+        run = Run(engine, image, folder, request, life, wanted.expected, self._going)
         try:
-            return await run.result(lambda name, late: self._leftovers.add(engine, name, late=late))
+            return await run.result()
         except NotNow as changed:
             if changed.engine:
                 self._engines.forget(engine)
@@ -168,23 +194,45 @@ class Container:
             if last:
                 raise changed.words from None
             return None
+        finally:
+            if life.gave:
+                self._refill(request, folder, engine, image, wanted)
 
-    def _body(
-        self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image
-    ) -> tuple[dict[str, Any], Expected]:
+    def _refill(self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, same: Want) -> None:
+        """The chat's next spare, once whoever waits for this command's result has it.
+
+        It is sealed, as most commands are, unless the chat's last two were open.
+        """
+        count = self._opened[request.chat] = self._opened.get(request.chat, 0) + 1 if request.open else 0
+        opened = count > 1
+
+        def fill() -> None:
+            try:
+                wanted = same if same.open == opened else self._want(request, folder, engine, image, opened)
+            except (OSError, PlaceUnavailable):
+                return
+            self._spares.refill(request.chat, wanted)
+
+        asyncio.get_running_loop().call_soon(fill)
+
+    def _want(self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, open: bool) -> Want:
+        _check_for_box(folder, open=open)
+        empty = self._house.empty()
         ask = BoxAsk(
             image=str(image.reference),
-            command=request.command,
             folder=folder,
-            open=request.open,
+            open=open,
             user=_person(engine),
-            empty=self._house.empty(),
+            empty=empty,
             volumes=image.volumes,
             chat=request.chat,
             installation=self._house.installation(),
             owner=owner(),
         )
-        return seal(ask, engine.facts), expected(folder, engine.facts)
+        return want(engine, image, folder, seal(ask, engine.facts), expected(folder, engine.facts), empty=empty)
+
+    def _on_left(self, engine: Engine) -> OnLeft:
+        return lambda name, late: self._leftovers.add(engine, name, late=late)
 
     def _got(self, image: Image) -> None:
         self._on_fixed(PLACE_WORDS["image.fixed"], PLACE_WORDS["image.fixed.why"].format(size=size(image.size)))

@@ -8,7 +8,7 @@ from typing import Any
 from workplaces.container.box import MEMORY, OPEN_FILES, words_of
 from workplaces.container.engine import Engine
 from workplaces.container.image import Image
-from workplaces.container.life import Ended
+from workplaces.container.life import Ended, Life
 from workplaces.folder import WorkFolder
 from workplaces.place import CONTAINER, Proof, RunRequest
 from workplaces.words import PLACE_WORDS
@@ -16,8 +16,11 @@ from workplaces.words import PLACE_WORDS
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
-def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: Ended | None, *, open: bool) -> Proof:
-    """The proof. What the engine says of the box is read back; where it no longer said anything, that is said."""
+def prove(engine: Engine, image: Image, folder: WorkFolder, life: Life, ended: Ended | None, *, open: bool) -> Proof:
+    """The proof. What the engine says of the box is read back; where it no longer said anything, that is said.
+
+    ``box`` says whether the box was made ahead of its command; either way it served this one and no other.
+    """
     seen: Mapping[str, Any] = ended.seen if ended else {}
     details = {
         "engine": engine.name,
@@ -25,6 +28,7 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: End
         "found": engine.endpoint.source,
         "image": str(image.reference),
         "image id": str(seen.get("Image") or image.id),
+        "box": "made ahead" if life.ahead else "made for it",
         "digest": image.digest if seen.get("Image", image.id) == image.id else "",
     }
     if ended is not None and ended.line is not None:
@@ -32,7 +36,7 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: End
     if not seen:
         return Proof(
             place=str(CONTAINER),
-            target=box,
+            target=life.box,
             folder=str(folder.path),
             network=open,
             sealed=not open,
@@ -61,7 +65,7 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: End
     network = bool(set(networks) - {"none"})
     return Proof(
         place=str(CONTAINER),
-        target=str(seen.get("Id") or box),
+        target=str(seen.get("Id") or life.box),
         folder=str(config.get("WorkingDir") or folder.path),
         network=network,
         sealed=not network and not git_writable,
@@ -72,10 +76,10 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: End
 def note(request: RunRequest, engine: Engine, image: Image, folder: WorkFolder, ended: Ended) -> str:
     """What the model should know beside the output and the code. Empty when there is nothing to say."""
     said = []
-    if (ended.seen.get("State") or {}).get("OOMKilled"):
+    if ended.memory or (ended.seen.get("State") or {}).get("OOMKilled"):
         said.append(PLACE_WORDS["container.oom"].format(memory=size(MEMORY)))
     program = words_of(request.command)[0]
-    if ended.line is not None and not ended.line.program and ended.code in (126, 127):
+    if not ended.program and ended.code in (126, 127):
         key = "container.not-found" if ended.code == 127 else "container.not-executable"
         said.append(PLACE_WORDS[key].format(program=program, image=image.reference))
     if ended.lost:

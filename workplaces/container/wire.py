@@ -114,21 +114,21 @@ def shut(sock: socket.socket) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A box's output. ``early`` is what already came with the headers."""
+    """A box's stdin and output. ``early`` is what already came with the headers."""
 
     sock: socket.socket
     early: bytes
 
 
 def attach(endpoint: Endpoint, api: str, box: str, limit: float) -> Attached:
-    """Takes over a connection for a box's stdout and stderr. Before the box is started, so that nothing is missed.
+    """Takes over a connection for a box's stdin, stdout and stderr. To be asked for before the box is started.
 
     Raises OSError, Refused when the engine refuses. Reading has no time limit afterwards.
     """
     sock = connect(endpoint, limit)
     try:
         sock.sendall(
-            f"POST /v{api}/containers/{box}/attach?stream=1&stdout=1&stderr=1 HTTP/1.1\r\nHost: localhost\r\n"
+            f"POST /v{api}/containers/{box}/attach?stream=1&stdin=1&stdout=1&stderr=1 HTTP/1.1\r\nHost: localhost\r\n"
             "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n".encode("ascii")
         )
         head = b""
