@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from workplaces.container.engine import Engine
 from workplaces.container.threads import in_thread
-from workplaces.container.wire import CONNECT_LIMIT, EngineConnection
+from workplaces.container.wire import CONNECT_LIMIT, EngineConnection, get
 from workplaces.place import NextStep, OnProgress, PlaceUnavailable, Progress
 from workplaces.words import PLACE_WORDS
 
@@ -123,6 +123,10 @@ class Images:
         self._known[key] = image
         return image
 
+    def known(self, engine: Engine, name: str) -> Image | None:
+        """The image, if ``ensure`` gave it before. Asks nobody. Raises PlaceUnavailable for a bad name."""
+        return self._known.get((engine.endpoint.address, str(Reference.parse(name))))
+
     async def there(self, engine: Engine, name: str) -> bool:
         """Whether the image is here already. Fetches nothing. Raises PlaceUnavailable for a bad name."""
         reference = Reference.parse(name)
@@ -164,6 +168,19 @@ def inspect(engine: Engine, reference: Reference) -> Image | None:
         size=int(found.get("Size") or 0),
         volumes=tuple(sorted((found.get("Config") or {}).get("Volumes") or ())),
     )
+
+
+def is_same(engine: Engine, image: Image) -> bool:
+    """Whether the image's name still stands for it. Blocks, for little more than the engine takes. Raises nothing.
+
+    False when the engine does not say. Asked without the SDK, which alone would take longer than a command may.
+    """
+    path = f"/v{engine.facts.api}/images/{quote(str(image.reference), safe='/:@')}/json"
+    try:
+        status, content = get(engine.endpoint, path, CONNECT_LIMIT)
+        return status == 200 and json.loads(content).get("Id") == image.id
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def failed(reference: Reference, message: str) -> PlaceUnavailable:

@@ -23,6 +23,7 @@ _LONGEST_LINE = 4096
 _MOST_HELD = 1 << 20
 _LOST_LIMIT = 3.0
 _KILL_LIMIT = 30.0
+_BEHIND = 0.01  # how long a box is left alone after its command, so that whoever waits for that has it first
 
 OnLeft = Callable[[str, bool], None]
 
@@ -273,7 +274,12 @@ class Life:
                 output.feed(stream, data)
 
     def _see_end(self, lost: str) -> Ended:
-        """Waits for the box's end and reads how it ended. An engine that went away is given a moment to come back."""
+        """Waits for the box's end and reads how it ended. An engine that went away is given a moment to come back.
+
+        How a box ended that was told to is of no interest, only that it is gone.
+        """
+        if self._halted and not self._let_go:
+            return Ended(line=self._line, seconds=time.monotonic() - self._given, seen=self._seen)
         code: int | None = None
         seen: Mapping[str, Any] = {}
         end = time.monotonic() + _LOST_LIMIT
@@ -366,15 +372,17 @@ def live(
 ) -> Ended:
     """The whole of a box that serves a command. Blocks until the engine says that it is gone.
 
-    ``on_ended`` is told, in the same thread and before the box is taken away, when all of the command is dead already.
-    What ``output`` raises ends the box first.
+    ``on_ended`` is told, in the same thread and before the box is taken away, when all of the command is dead already
+    and ``output`` has finished. What ``output`` raises ends the box first.
     """
     ended = Ended(started=False)
     try:
         there = life.is_made() if life.ahead else life.make()
         ended = life.serve(command, output, on_given) if there else life.trouble or ended
         if ended.clean:
+            output.finish()
             on_ended(ended)
+            time.sleep(_BEHIND)
     finally:
         sure = going.clear(life)
     return ended if sure or ended.code is not None else replace(ended, sure=False)

@@ -6,12 +6,13 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, expected, seal, words_of
 from workplaces.container.engine import Engine
 from workplaces.container.finding import Engines
-from workplaces.container.image import Image, Images, inspect
+from workplaces.container.image import Image, Images, is_same
 from workplaces.container.life import Going, Life, OnLeft
 from workplaces.container.limits import in_words
 from workplaces.container.paths import shown_inside
@@ -34,7 +35,18 @@ from workplaces.place import (
 from workplaces.words import PLACE_WORDS
 
 _TRIES = 3
+_REFILL_AFTER = 0.02  # whoever waits for a result has it first, and may be about to close
 _GOING_LIMIT = 10.0  # how long an engine that answers may take to remove the last boxes
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What a command is to run on, as it was looked at for this command."""
+
+    folder: WorkFolder
+    engine: Engine
+    image: Image
+    want: Want
 
 
 class Container:
@@ -168,22 +180,17 @@ class Container:
     async def _attempt(self, request: RunRequest, *, first: bool, last: bool) -> RunResult | None:
         """One box. None when nothing ran because what was known of the folder, engine or image is no longer so."""
         _check_command(request.command)
-        protected = tuple(dict.fromkeys((*request.protected, *self._protected(), self._house.folder)))
-        folder = await in_thread(lambda: check_folder(request.folder, protected, self._person), "conch-folder")
-        _check_for_box(folder, open=request.open)
-        engine = await self._engines.awake(request.on_progress)
-        image = await self._images.ensure(engine, self._image(), request.on_progress)
         ahead = first and self._spares.waits_for(request.chat, open=request.open)
-        if ahead and await in_thread(lambda: inspect(engine, image.reference), "conch-image") != image:
-            self._images.forget(engine, image)  # its name stands for another one now
-            image = await self._images.ensure(engine, self._image(), request.on_progress)
-        wanted = await in_thread(lambda: self._want(request, folder, engine, image, request.open), "conch-body")
+        protected = tuple(dict.fromkeys((*request.protected, *self._protected(), self._house.folder)))
+        ground = await self._same_ground(request, protected) if ahead else None
+        ground = ground or await self._new_ground(request, protected)
+        engine, image, wanted = ground.engine, ground.image, ground.want
         life = self._spares.take(request.chat, wanted) if ahead else None
-        if life is not None and not life.made:  # commands come faster than boxes: the next one is begun with this one
-            self._spares.refill(request.chat, wanted)
+        if first and not (life and life.made) and self._spares.knows(request.chat):
+            self._spares.refill(request.chat, wanted)  # commands come faster than boxes: begin the next with this one
         if life is None:
             life = Life(engine, wanted.body, wanted.expected, on_left=self._on_left(engine))
-        run = Run(engine, image, folder, request, life, wanted.expected, self._going)
+        run = Run(engine, image, ground.folder, request, life, wanted.expected, self._going)
         try:
             return await run.result()
         except NotNow as changed:
@@ -196,27 +203,64 @@ class Container:
             return None
         finally:
             if life.gave:
-                self._refill(request, folder, engine, image, wanted)
+                self._refill(request, ground)
 
-    def _refill(self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, same: Want) -> None:
+    async def _new_ground(self, request: RunRequest, protected: tuple[Path, ...]) -> _Ground:
+        """Looks at everything, one after the other, and gets what is missing. Raises PlaceUnavailable."""
+        folder = await in_thread(lambda: self._look(request, protected), "conch-folder")
+        engine = await self._engines.find()
+        image = await self._images.ensure(engine, self._image(), request.on_progress)
+        wanted = await in_thread(lambda: self._want(request, folder, engine, image, request.open), "conch-body")
+        return _Ground(folder, engine, image, wanted)
+
+    async def _same_ground(self, request: RunRequest, protected: tuple[Path, ...]) -> _Ground | None:
+        """As above where a box waits and time is short: all is looked at side by side, for the engine and the image
+        that there were. None when one of them is another now."""
+        engine = self._engines.last
+        image = self._images.known(engine, self._image()) if engine is not None else None
+        if engine is None or image is None:
+            return None
+
+        def look() -> tuple[WorkFolder, Want]:
+            folder = self._look(request, protected)
+            return folder, self._want(request, folder, engine, image, request.open)
+
+        same = in_thread(lambda: is_same(engine, image), "conch-image")
+        looked = in_thread(look, "conch-folder")
+        if await self._engines.find() is not engine:
+            return None
+        folder, wanted = await looked
+        if await same:
+            return _Ground(folder, engine, image, wanted)
+        self._images.forget(engine, image)
+        return None
+
+    def _look(self, request: RunRequest, protected: tuple[Path, ...]) -> WorkFolder:
+        folder = check_folder(request.folder, protected, self._person)
+        _check_for_box(folder, open=request.open)
+        return folder
+
+    def _refill(self, request: RunRequest, ground: _Ground) -> None:
         """The chat's next spare, once whoever waits for this command's result has it.
 
         It is sealed, as most commands are, unless the chat's last two were open.
         """
         count = self._opened[request.chat] = self._opened.get(request.chat, 0) + 1 if request.open else 0
-        opened = count > 1
+        opened, same = count > 1, ground.want
 
         def fill() -> None:
             try:
-                wanted = same if same.open == opened else self._want(request, folder, engine, image, opened)
+                wanted = same
+                if same.open != opened:
+                    _check_for_box(ground.folder, open=opened)
+                    wanted = self._want(request, ground.folder, ground.engine, ground.image, opened)
             except (OSError, PlaceUnavailable):
                 return
             self._spares.refill(request.chat, wanted)
 
-        asyncio.get_running_loop().call_soon(fill)
+        asyncio.get_running_loop().call_later(_REFILL_AFTER, fill)
 
     def _want(self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, open: bool) -> Want:
-        _check_for_box(folder, open=open)
         empty = self._house.empty()
         ask = BoxAsk(
             image=str(image.reference),

@@ -143,9 +143,10 @@ class Run:
     async def _finished(self, life: Life, ended: Ended, seconds: float) -> RunResult:
         if not ended.started:
             raise self._not_started(life, ended)
+        output = self._request.output
         return RunResult(
             code=ended.code,
-            output=await in_thread(self._request.output.finish, "conch-output"),
+            output=output.finish() if ended.clean else await in_thread(output.finish, "conch-output"),
             seconds=ended.seconds or seconds,
             where=CONTAINER,
             proof=self._prove(life, ended),

@@ -114,6 +114,11 @@ class Spares:
             found = self._chats.get(chat)
             return found is not None and any(spare.open == open for spare in found.spares)
 
+    def knows(self, chat: str) -> bool:
+        """Whether a command of the chat ended a short while ago."""
+        with self._changed:
+            return chat in self._chats
+
     def take(self, chat: str, wanted: Want) -> Life | None:
         """The chat's spare, if there is one that is what is wanted, made or still being made. It is then the caller's.
 
