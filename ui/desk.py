@@ -77,8 +77,11 @@ class Desk(QObject):
             raise RuntimeError("the services are not open yet")
         return self._services
 
-    async def begin(self, services: Services) -> None:
-        """Opens the services and fills the window. Called once, on the loop, after the window is there."""
+    async def begin(self, services: Services, folder: Path | None = None) -> None:
+        """Opens the services and fills the window: with a new chat on ``folder``, else with the newest chat.
+
+        Called once, on the loop, after the window is there.
+        """
         from app.tasks import Tasks
 
         self._tasks = Tasks()
@@ -92,7 +95,9 @@ class Desk(QObject):
             self.say(trouble, stays=True)
         if services.store.trouble is not None:
             self.say(services.store.trouble.words, stays=True)
-        if self.chats:
+        if folder is not None and await self._choose_folder(folder, fresh=True):
+            pass
+        elif self.chats:
             self.open_chat(self.chats[0].id)
         else:
             self.new_chat()
@@ -207,7 +212,8 @@ class Desk(QObject):
         """Takes ``folder`` for a new chat, unless no command may work on it; then the words say why."""
         self.keep(self._choose_folder(folder), "choose folder")
 
-    async def _choose_folder(self, folder: Path) -> None:
+    async def _choose_folder(self, folder: Path, *, fresh: bool = False) -> bool:
+        """Takes the folder for the new chat that is shown, or for a ``fresh`` one. False when it was refused."""
         import asyncio
 
         from app.home import protected_places
@@ -218,13 +224,14 @@ class Desk(QObject):
             found = await asyncio.to_thread(check_folder, folder, protected_places(self.services.home))
         except PlaceUnavailable as refused:
             self.say(refused.words)
-            return
+            return False
         self.recent_folders = [found.path, *(other for other in self.recent_folders if other != found.path)][:8]
-        if self.shown.id:
+        if self.shown.id or fresh:
             self.new_chat(found.path)
         else:
             self._alter(folder=found.path)
-        await self.services.preferences.set("folder.last", str(found.path))
+        self.keep(self.services.preferences.set("folder.last", str(found.path)), "keep the folder")
+        return True
 
     def send(self, text: str, *, sealed: bool) -> None:
         self.keep(self._send(text, sealed), "send")

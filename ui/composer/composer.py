@@ -42,6 +42,7 @@ class Composer(QWidget):
         self.themes, self._desk, self._standing, self._window = themes, desk, standing, window
         self._kept: dict[str, tuple[str, bool]] = {}  # each chat's own draft and switch
         self._of = ""
+        self._begun = False
         self._send_when_open = False
         self.editor = Editor(themes)
         self.place_chip = PlaceChip(themes)
@@ -128,6 +129,11 @@ class Composer(QWidget):
 
     def _show_other(self) -> None:
         """Another chat is open: its own draft comes back, and its place is shown without a glide."""
+        if not self._begun:
+            # What was typed before any chat was there is for the first one.
+            self._begun, self._of = True, self._desk.shown.id
+            self._show(glide=False)
+            return
         if self._of or self.editor.toPlainText():
             self._kept[self._of] = (self.editor.toPlainText(), self.sealed.sealed)
         self._of = self._desk.shown.id
