@@ -89,6 +89,7 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "image.fixed.why": "{size}, once",
     # A container
     "container.first": "A fresh, locked-down box for each command. The first one gets its image, once.",
+    "container.starting": "Making the container ready",
     "container.about": (
         "Each command runs in a fresh container made from {image}, with the work folder at the same path ({folder}). "
         "Nothing else of this computer is there, and nothing outside the work folder is kept between commands. "

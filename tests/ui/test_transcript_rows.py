@@ -131,7 +131,7 @@ def test_progress_goes_away_once_it_prints() -> None:
     )
     (step,) = next(row for row in rows.all if isinstance(row, StoryRow)).steps
     assert step.progress is not None
-    assert words.progress(step.progress) == "Getting the container's system ready · 312 MB of 1.1 GB"
+    assert words.progress(step.progress, step.place) == "Getting the container's system ready · 312 MB of 1.1 GB"
     rows.add(Chat().prints("a", "hi").events[0])
     assert step.progress is None
 
