@@ -40,6 +40,7 @@ class Desk(QObject):
     loaded: what ``reader`` made of the open chat's events; None for a new chat.
     happened: one more event of the open chat.
     said: a Note for the person.
+    ending: the window closes; what is to be kept is kept now.
     """
 
     ready = Signal()
@@ -49,6 +50,7 @@ class Desk(QObject):
     loaded = Signal(object)
     happened = Signal(object)
     said = Signal(object)
+    ending = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,6 +58,7 @@ class Desk(QObject):
         self._tasks: Tasks | None = None
         self.chats: list[Chat] = []
         self.shown = Shown()
+        self.drafts: dict[str, str] = {}  # by the chat's id, for the composer
         self.working: set[str] = set()
         self.recent_folders: list[Path] = []
         self._hidden: set[str] = set()  # deleted, with Undo still possible
@@ -90,6 +93,7 @@ class Desk(QObject):
         self._ends.append(services.turns.subscribe(self._on_event))
         self._ends.append(services.store.subscribe(lambda trouble: self.say(trouble.words, stays=True)))
         self.chats = await services.store.chats()
+        self.drafts = await services.store.drafts()
         self.recent_folders = list(dict.fromkeys(chat.folder for chat in self.chats))[:8]
         for trouble in services.preferences.troubles:
             self.say(trouble, stays=True)
@@ -111,6 +115,7 @@ class Desk(QObject):
         """
         import asyncio
 
+        self.ending.emit()
         for end in self._ends:
             end()
         self._ends.clear()

@@ -50,7 +50,8 @@ def test_what_is_typed_at_the_first_paint_is_in_the_message(
         return script
 
     use_window(conch_home, reads("make test", "What should be done in work?"), folder=work, types="make test")
-    use_window(conch_home, reads("make lint", "What should be done in other?"), folder=other, types="make lint")
+    both = "make test!\nmake lint"  # what was not sent then is there too
+    use_window(conch_home, reads(both, "What should be done in other?"), folder=other, types="make lint")
     use_window(conch_home, reads("ls", "One — on this computer"), prepare=prepare, types="ls")
 
 
