@@ -9,6 +9,7 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
+    QFocusEvent,
     QHideEvent,
     QKeyEvent,
     QMouseEvent,
@@ -33,6 +34,7 @@ from ui.transcript.highlight import Highlighter
 from ui.transcript.look import Look
 from ui.transcript.model import TranscriptModel
 from ui.transcript.pill import NewPill
+from ui.transcript.ring import FocusRing
 from ui.transcript.rows import AskRow, UserRow
 from ui.transcript.selection import Selection
 
@@ -87,6 +89,8 @@ class TranscriptView(QAbstractScrollArea):
         self.controls.pressed.connect(self.deeds.do)
         self.pill = NewPill(themes, self)
         self.pill.clicked.connect(self.scroll_to_end)
+        self.ring = FocusRing(themes, self)
+        self.setTabOrder(self.pill, self)  # so that Shift+Tab from below comes to the rows at once
         self.highlighter.ready.connect(self._recolor)
         self._tick = QTimer(self)
         self._tick.setInterval(_TICK_MS)
@@ -186,11 +190,16 @@ class TranscriptView(QAbstractScrollArea):
         self.placed = self.arrangement.arrange(height)
         self._sync_bar(height)
         self._repaint()
-        self.controls.sync(self.placed, self.column, self.setFocus)
+        self.controls.sync(self.placed, self.column, self._take_focus)
         self.pill.place(at_end=self.arrangement.pinned)
         ticks = any(one.sheet.ticks for one in self.placed)
         if ticks != self._tick.isActive():
             (self._tick.start if ticks else self._tick.stop)()
+
+    def _take_focus(self) -> None:
+        """The button with the focus goes; with the keyboard in use the ring says where it is now."""
+        keyboard = self.window().testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)
+        self.setFocus(Qt.FocusReason.ShortcutFocusReason if keyboard else Qt.FocusReason.OtherFocusReason)
 
     def _sync_bar(self, height: int) -> None:
         bar = self.verticalScrollBar()
@@ -299,6 +308,7 @@ class TranscriptView(QAbstractScrollArea):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._painted.clear()
+        self.ring.place()
         if self._syncing:
             return  # only the scroll bar came or went
         self._fit()
@@ -348,6 +358,16 @@ class TranscriptView(QAbstractScrollArea):
         if event.type() == QEvent.Type.Leave:
             self.hands.leave()
         return super().viewportEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.ring.place()
+        if event.reason() == Qt.FocusReason.BacktabFocusReason:
+            self.hands.enter_from_below()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.ring.place()
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Tab goes to the view, then through the buttons in sight, then on to what follows the view."""
