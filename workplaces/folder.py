@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from workplaces.place import NextStep, PlaceUnavailable
+from workplaces.repository.look import Repository, repository
 from workplaces.words import PLACE_WORDS
 
 GitKind = Literal["none", "folder", "file", "link"]
@@ -45,8 +46,9 @@ class WorkFolder:
 
     ``path`` is as the person named it, absolute and without ``..``; ``real`` has its links followed. ``device`` and
     ``inode`` say which folder it is, ``modified`` when its own entries last changed (seconds). ``git`` is what its
-    ``.git`` is, ``git_identity`` which. ``covers`` are the protected places inside it; ``pins`` the folders on the way
-    to them, which must not be renamed either, or what they hold would be bare under another name. Both are relative
+    ``.git`` is, ``git_identity`` which, ``repository`` what of it a sealed
+    command must leave as it is. ``covers`` are the protected places inside it; ``pins`` the folders on the way to them,
+    which must not be renamed either, or what they hold would be bare under another name. Both are relative
     to the folder, shallow ones first.
     """
 
@@ -57,6 +59,7 @@ class WorkFolder:
     modified: int
     git: GitKind
     git_identity: _Identity | None = None
+    repository: Repository
     covers: tuple[Cover, ...] = ()
     pins: tuple[Path, ...] = ()
 
@@ -99,6 +102,7 @@ def check_folder(folder: Path, protected: Iterable[Path] = (), home: Path | None
         modified=int(found.st_mtime),
         git=kind,
         git_identity=git_identity,
+        repository=repository(real),
         covers=covers,
         pins=_pins(covers),
     )

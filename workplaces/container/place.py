@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,10 @@ from workplaces.container.image import Image, Images
 from workplaces.container.proof import size
 from workplaces.container.run import HUNG_LIMIT, NotNow, Run
 from workplaces.container.sweep import House, Leftovers, owner, sweep
-from workplaces.container.threads import in_thread
+from workplaces.container.threads import in_thread, to_the_end
 from workplaces.folder import WorkFolder, check_folder, shown
 from workplaces.place import (
     CONTAINER,
-    NextStep,
     PlaceStatus,
     PlaceUnavailable,
     RunRequest,
@@ -27,6 +27,8 @@ from workplaces.place import (
     Stopped,
     WorkPlaceId,
 )
+from workplaces.repository.after import restore
+from workplaces.seal.keys import linked_keys
 from workplaces.words import PLACE_WORDS
 
 _TRIES = 3
@@ -138,15 +140,18 @@ class Container:
     async def _attempt(self, request: RunRequest, *, last: bool) -> RunResult | None:
         """One box. None when nothing ran because what was known of the folder, engine or image is no longer so."""
         _check_command(request.command)
-        protected = tuple(dict.fromkeys((*request.protected, *self._protected(), self._house.folder)))
-        folder = await in_thread(lambda: check_folder(request.folder, protected, self._person), "conch-folder")
-        _check_for_box(folder, open=request.open)
+        folder = await in_thread(lambda: self._folder(request), "conch-folder")
+        _check_for_box(folder)
         engine = await self._engines.find()
         image = await self._images.ensure(engine, self._image(), request.on_progress)
         body, wanted = await in_thread(lambda: self._body(request, folder, engine, image), "conch-body")
         run = Run(engine, image, folder, request, body, wanted)
         try:
-            return await run.result(lambda name, late: self._leftovers.add(engine, name, late=late))
+            result = await run.result(lambda name, late: self._leftovers.add(engine, name, late=late))
+        except Stopped as stopped:
+            said, _ = await to_the_end(_look_after(request, folder))
+            stopped.words = f"{stopped.words} {said}".strip()
+            raise
         except NotNow as changed:
             if changed.engine:
                 self._engines.forget(engine)
@@ -155,6 +160,13 @@ class Container:
             if last:
                 raise changed.words from None
             return None
+        said = await _look_after(request, folder)
+        return replace(result, note=f"{said} {result.note}".strip()) if said else result
+
+    def _folder(self, request: RunRequest) -> WorkFolder:
+        keys = map(Path, linked_keys(self._person or Path.home()))
+        protected = dict.fromkeys((*request.protected, *self._protected(), self._house.folder, *keys))
+        return check_folder(request.folder, protected, self._person)
 
     def _body(
         self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image
@@ -177,6 +189,11 @@ class Container:
         self._on_fixed(PLACE_WORDS["image.fixed"], PLACE_WORDS["image.fixed.why"].format(size=size(image.size)))
 
 
+async def _look_after(request: RunRequest, folder: WorkFolder) -> str:
+    """Once the command is dead: what a sealed one put in git's way is taken out of it. Gives the words for it."""
+    return "" if request.open else await in_thread(lambda: restore(folder.repository), "conch-restore")
+
+
 def _check_command(command: str | tuple[str, ...]) -> None:
     """Refuses, with words, what no box can be given: nothing, what is not text, and more than the kernel takes."""
     words = words_of(command)
@@ -192,13 +209,10 @@ def _check_command(command: str | tuple[str, ...]) -> None:
         raise PlaceUnavailable(PLACE_WORDS["container.too-long"])
 
 
-def _check_for_box(folder: WorkFolder, *, open: bool) -> None:
+def _check_for_box(folder: WorkFolder) -> None:
     own = Path(HOME)
     if folder.path == own or own in folder.path.parents:
         raise PlaceUnavailable(PLACE_WORDS["container.folder-tmp"].format(folder=shown(folder.path)))
-    if folder.git == "link" and not open:
-        step = NextStep(PLACE_WORDS["container.git-link.next"])
-        raise PlaceUnavailable(PLACE_WORDS["container.git-link"], next_step=step)
 
 
 def _person() -> str:
