@@ -101,8 +101,17 @@ PLACE_WORDS: Final[dict[str, str]] = {
     ),
     "container.elsewhere.next": "Share the folder with {engine}, or choose another folder",
     "container.changed": "The folder's .git changed while its container was made, so nothing ran.",
-    "container.git-file": (
-        "The folder's .git is a file (a worktree or a submodule): git inside a container does not work there yet."
+    "container.git-other": (
+        "The folder's .git is a file that leads to {place}, which does not belong to this folder, so the container was "
+        "not given it."
+    ),
+    "container.git-elsewhere": (
+        "The folder is a part of the repository {place}, and the container sees the folder alone. Choose the whole "
+        "one to use git."
+    ),
+    "container.git-records": (
+        "The container does not see this repository's other worktrees, so git may not change what is known of them "
+        "there. Run that on this computer."
     ),
     "container.folder-tmp": "{folder} is where a container keeps its own files. Choose another folder.",
     "container.refused": "{engine} would not make the container. {reason}",

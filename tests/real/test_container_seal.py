@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.real.engines.dockerd import Dockerd
-from tests.workplaces.contract import git, repository
+from tests.workplaces.contract import repository
 from tests.workplaces.git_cases import CASES, Case, control, copies, person
 from tests.workplaces.looking import listing, names
 from workplaces.container.place import Container
@@ -222,24 +222,6 @@ async def test_git_cannot_be_hooked_when_sealed_and_can_when_open(run: Run, work
     result = await run(f"{hook} && mv .git moved && mv moved .git", open=True)
     assert result.code == 0, result.output.text
     assert (work / ".git" / "hooks" / "pre-commit").exists()
-
-
-async def test_a_git_file_is_read_only_when_sealed_and_the_note_says_what_does_not_work(
-    run: Run, work: Path, tmp_path: Path
-) -> None:
-    main = tmp_path / "main"
-    main.mkdir()
-    repository(main)
-    git(main, "worktree", "add", "-q", str(work / "tree"))
-    tree = work / "tree"
-    text = (tree / ".git").read_text()
-    result = await run("echo evil > .git; rm -f .git; mv .git x; ls -A", folder=tree)
-    assert (tree / ".git").read_text() == text
-    assert "worktree or a submodule" in result.note
-    assert result.proof.details[".git"] == "read-only"
-    opened = await run("echo x >> .git", folder=tree, open=True)
-    assert (tree / ".git").read_text() == text + "x\n"
-    assert "worktree or a submodule" in opened.note
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

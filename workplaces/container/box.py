@@ -178,10 +178,26 @@ def mounts(folder: WorkFolder, *, open: bool, empty: Path) -> list[dict[str, Any
             over.append(_tmpfs(target, size=4096, mode=0o555, read_only=True))
         else:
             over.append(_mount(str(empty), target, read_only=True))
+    over += _git_outside(folder, open=open)
     return [
         _bind(folder, Path(), read_only=Path() in kept),
         *sorted(over, key=lambda mount: mount["Target"].count("/")),
     ]
+
+
+def _git_outside(folder: WorkFolder, *, open: bool) -> list[dict[str, Any]]:
+    """Git's data that lies elsewhere, and what keeps git from tidying up the records of worktrees that a box does not
+    see: it would take them for gone (git-worktree(1), prune)."""
+    made, found = [], folder.outside
+    if found is not None:
+        made.append(_mount(str(found.source), str(found.target), read_only=not open))
+    if open and found is not None and found.records is not None:
+        for part, read_only in ((found.records, True), (found.record, False)):
+            if part is not None:
+                made.append(_mount(str(found.source / part), str(found.target / part), read_only=read_only))
+    elif open and folder.records is not None:
+        made.append(_bind(folder, folder.records, read_only=True))
+    return made
 
 
 def kept_inside(folder: WorkFolder) -> tuple[Path, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, Expected, expected, seal, words_of
 from workplaces.container.engine import Engine, Engines
+from workplaces.container.git import look_after
 from workplaces.container.image import Image, Images
 from workplaces.container.proof import size
 from workplaces.container.run import HUNG_LIMIT, NotNow, Run
@@ -27,7 +28,6 @@ from workplaces.place import (
     Stopped,
     WorkPlaceId,
 )
-from workplaces.repository.after import restore
 from workplaces.seal.keys import linked_keys
 from workplaces.words import PLACE_WORDS
 
@@ -149,7 +149,7 @@ class Container:
         try:
             result = await run.result(lambda name, late: self._leftovers.add(engine, name, late=late))
         except Stopped as stopped:
-            said, _ = await to_the_end(_look_after(request, folder))
+            said, _ = await to_the_end(_look_after(request, folder, ""))
             stopped.words = f"{stopped.words} {said}".strip()
             raise
         except NotNow as changed:
@@ -160,7 +160,7 @@ class Container:
             if last:
                 raise changed.words from None
             return None
-        said = await _look_after(request, folder)
+        said = await _look_after(request, folder, result.output.text)
         return replace(result, note=f"{said} {result.note}".strip()) if said else result
 
     def _folder(self, request: RunRequest) -> WorkFolder:
@@ -189,9 +189,8 @@ class Container:
         self._on_fixed(PLACE_WORDS["image.fixed"], PLACE_WORDS["image.fixed.why"].format(size=size(image.size)))
 
 
-async def _look_after(request: RunRequest, folder: WorkFolder) -> str:
-    """Once the command is dead: what a sealed one put in git's way is taken out of it. Gives the words for it."""
-    return "" if request.open else await in_thread(lambda: restore(folder.repository), "conch-restore")
+async def _look_after(request: RunRequest, folder: WorkFolder, printed: str) -> str:
+    return await in_thread(lambda: look_after(folder, printed, open=request.open), "conch-git")
 
 
 def _check_command(command: str | tuple[str, ...]) -> None:

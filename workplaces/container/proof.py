@@ -42,7 +42,8 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: End
     host, config = seen.get("HostConfig") or {}, seen.get("Config") or {}
     mounts = {str(mount.get("Destination")): mount for mount in seen.get("Mounts") or ()}
     kept = kept_inside(folder)
-    git_writable = any(bool(mounts.get(str(folder.path / path), {}).get("RW", True)) for path in kept)
+    parts = [folder.path / path for path in kept] + ([folder.outside.target] if folder.outside else [])
+    git_writable = any(bool(mounts.get(str(path), {}).get("RW", True)) for path in parts)
     details |= {
         "read back": "yes",
         "network": ", ".join(networks) or str(host.get("NetworkMode")),
@@ -55,7 +56,7 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: End
         "processes": str(host.get("PidsLimit") or "no limit"),
         "processors": f"{int(host['NanoCpus']) / 1e9:g}" if host.get("NanoCpus") else "no limit",
         "open files": str(OPEN_FILES),
-        ".git": "writable" if git_writable else "read-only" if kept else "none",
+        ".git": "writable" if git_writable else "read-only" if parts else "none",
         "covered": str(len(folder.covers)),
     }
     network = bool(set(networks) - {"none"})
@@ -81,8 +82,6 @@ def note(request: RunRequest, engine: Engine, image: Image, folder: WorkFolder, 
     if ended.lost:
         key = "container.cut" if ended.code is not None else "container.ended" if ended.sure else "container.lost"
         said.append(PLACE_WORDS[key].format(engine=engine.name))
-    if folder.git == "file":
-        said.append(PLACE_WORDS["container.git-file"])
     return " ".join(said)
 
 

@@ -51,7 +51,7 @@ def is_git_folder(path: Path) -> bool:
 
 def named_in(file: Path) -> str:
     """The folder that a ``.git`` file names, empty when it names none."""
-    text = _read(file)
+    text = read(file)
     return text.removeprefix("gitdir:").strip() if text.startswith("gitdir:") else ""
 
 
@@ -91,7 +91,7 @@ class _Look:
         if git is None:
             return
         common = git
-        if text := _read(git / "commondir").strip():
+        if text := read(git / "commondir").strip():
             common = self._keep(git / text) or git
         if depth < _DEEPEST:
             for name in gitlinks(git, common):
@@ -198,7 +198,8 @@ class _Look:
             self._missing[path] = None
 
 
-def _read(path: Path) -> str:
+def read(path: Path) -> str:
+    """The text of one of git's small files, empty when it is not there."""
     try:
         with path.open("rb") as file:
             return os.fsdecode(file.read(_LARGEST))
