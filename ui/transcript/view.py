@@ -95,6 +95,9 @@ class TranscriptView(QAbstractScrollArea):
         self._tick = QTimer(self)
         self._tick.setInterval(_TICK_MS)
         self._tick.timeout.connect(self._ticked)
+        self._refining = QTimer(self)
+        self._refining.setInterval(0)
+        self._refining.timeout.connect(self._refine)
         self.flash = Flash(self.repaint_row, self)
         themes.changed.connect(self._restyle)
         self._style_bar()
@@ -214,6 +217,17 @@ class TranscriptView(QAbstractScrollArea):
         self._value = bar.value()
         self._syncing = False
 
+        if self.arrangement.heights.rough and not self._refining.isActive():
+            self._refining.start()
+
+    def _refine(self) -> None:
+        """Guesses some more of what is out of sight, while nothing else is to be done."""
+        heights = self.arrangement.heights
+        heights.refine()
+        if not heights.rough:
+            self._refining.stop()
+            self._sync_bar(self.viewport().height())
+
     def _repaint(self) -> None:
         """Moves what only moved, and repaints what changed."""
         view, before = self.viewport(), self._painted
@@ -324,6 +338,7 @@ class TranscriptView(QAbstractScrollArea):
 
     def hideEvent(self, event: QHideEvent) -> None:
         self._tick.stop()
+        self._refining.stop()
         super().hideEvent(event)
 
     # The mouse and the keyboard
