@@ -6,11 +6,12 @@ from typing import Any
 
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.desk import Desk
 from ui.settings.base import Pane, SettingRow
 from ui.standing import Standing
 from ui.theme import Themes
-from ui.widgets import Button, Field, Label
+from ui.widgets import Field, Label
 
 WIDE = 360
 WIDE_KEY = 262
