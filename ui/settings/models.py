@@ -19,7 +19,7 @@ _PASTE = "Paste a key, if the server wants one"
 _SENT = "sent only to this address, and never shown again."
 _UNKNOWN = f"The key is {_SENT}"  # until the keychain has answered
 _KEPT = f"The key is kept in this computer's keychain, {_SENT}"
-_HELD = f"The key is held in memory until Conch closes and written nowhere, {_SENT}"
+_HELD = f"The key is written nowhere, {_SENT}"
 
 
 class Models(Pane):
