@@ -175,7 +175,7 @@ def test_a_long_output_shows_its_end_then_all_of_it_in_a_box(meet: Meet) -> None
     opened = QSignalSpy(person.view.open_file_asked)
     person.press("Open the whole output")
     assert calls(opened) == [["/home/me/out.txt"]]
-    person.press("Show all 3,000 lines")
+    person.press("Show 3,000 lines")
     (box,) = person.view.findChildren(QPlainTextEdit)
     assert box.isVisible()
     assert box.height() < 600

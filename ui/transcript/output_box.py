@@ -9,11 +9,21 @@ import time
 from collections.abc import Callable
 
 from PySide6.QtCore import QMimeData, Qt, QTimer
-from PySide6.QtGui import QKeyEvent, QKeySequence, QMouseEvent, QPalette, QTextCursor, QTextOption
+from PySide6.QtGui import (
+    QFocusEvent,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QPalette,
+    QResizeEvent,
+    QTextCursor,
+    QTextOption,
+)
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
 
 from ui.theme import Themes, scrollbar_style
 from ui.transcript.blocks import safe
+from ui.transcript.ring import FocusRing
 from ui.transcript.sheet import Control
 
 Key = tuple[int, str]
@@ -44,11 +54,24 @@ class OutputBox(QPlainTextEdit):
         self._text = ""  # all of it, as it is shown
         self._put = 0  # how many characters of it the box holds
         self._all_chosen = False  # while more is still coming
+        self._ring = FocusRing(themes, self)
         self._next = QTimer(self)
         self._next.setInterval(0)
         self._work: Callable[[], bool] = self._fill
         self._next.timeout.connect(self._slice)
         self.restyle()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._ring.place()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self._ring.place()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self._ring.place()
 
     def restyle(self) -> None:
         """Takes the colours and the font."""

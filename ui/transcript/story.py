@@ -328,7 +328,8 @@ class Story:
         lines = words.count_lines(step.text)
         parts: list[tuple[str, str]] = []
         if step.over and lines > self._most(step):
-            parts.append(("Show less" if self._whole(step) else f"Show all {lines:,} lines", "output.whole"))
+            more = f"Show {lines:,} lines" if step.left_out else f"Show all {lines:,} lines"
+            parts.append(("Show less" if self._whole(step) else more, "output.whole"))
         if step.left_out:
             parts.append((words.not_shown(step), ""))
             if step.file:
