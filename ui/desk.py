@@ -40,6 +40,7 @@ class Desk(QObject):
     loaded: what ``reader`` made of the open chat's events; None for a new chat.
     happened: one more event of the open chat.
     said: a Note for the person.
+    ending: the window closes; what is to be kept is kept now.
     """
 
     ready = Signal()
@@ -49,6 +50,7 @@ class Desk(QObject):
     loaded = Signal(object)
     happened = Signal(object)
     said = Signal(object)
+    ending = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,6 +58,7 @@ class Desk(QObject):
         self._tasks: Tasks | None = None
         self.chats: list[Chat] = []
         self.shown = Shown()
+        self.drafts: dict[str, str] = {}  # by the chat's id, for the composer
         self.working: set[str] = set()
         self.recent_folders: list[Path] = []
         self._hidden: set[str] = set()  # deleted, with Undo still possible
@@ -77,8 +80,11 @@ class Desk(QObject):
             raise RuntimeError("the services are not open yet")
         return self._services
 
-    async def begin(self, services: Services) -> None:
-        """Opens the services and fills the window. Called once, on the loop, after the window is there."""
+    async def begin(self, services: Services, folder: Path | None = None) -> None:
+        """Opens the services and fills the window: with a new chat on ``folder``, else with the newest chat.
+
+        Called once, on the loop, after the window is there.
+        """
         from app.tasks import Tasks
 
         self._tasks = Tasks()
@@ -87,12 +93,15 @@ class Desk(QObject):
         self._ends.append(services.turns.subscribe(self._on_event))
         self._ends.append(services.store.subscribe(lambda trouble: self.say(trouble.words, stays=True)))
         self.chats = await services.store.chats()
+        self.drafts = await services.store.drafts()
         self.recent_folders = list(dict.fromkeys(chat.folder for chat in self.chats))[:8]
         for trouble in services.preferences.troubles:
             self.say(trouble, stays=True)
         if services.store.trouble is not None:
             self.say(services.store.trouble.words, stays=True)
-        if self.chats:
+        if folder is not None and await self._choose_folder(folder, fresh=True):
+            pass
+        elif self.chats:
             self.open_chat(self.chats[0].id)
         else:
             self.new_chat()
@@ -106,6 +115,7 @@ class Desk(QObject):
         """
         import asyncio
 
+        self.ending.emit()
         for end in self._ends:
             end()
         self._ends.clear()
@@ -173,10 +183,18 @@ class Desk(QObject):
         import asyncio
 
         events = await self.services.store.events(id)
-        made = await asyncio.to_thread(self.reader, events)  # thousands of rows take longer than the window may be held
+        last = events[-1].seq if events else 0
+
+        def make() -> object:
+            """In a thread: making thousands of rows, and letting go of what they were made from, takes too long."""
+            made = self.reader(events)
+            while events:
+                del events[-1000:]
+            return made
+
+        made = await asyncio.to_thread(make)
         if self._loading != id:
             return  # another was opened meanwhile
-        last = events[-1].seq if events else 0
         self._loading = ""
         self.loaded.emit(made)
         for event in self._meanwhile:
@@ -207,7 +225,8 @@ class Desk(QObject):
         """Takes ``folder`` for a new chat, unless no command may work on it; then the words say why."""
         self.keep(self._choose_folder(folder), "choose folder")
 
-    async def _choose_folder(self, folder: Path) -> None:
+    async def _choose_folder(self, folder: Path, *, fresh: bool = False) -> bool:
+        """Takes the folder for the new chat that is shown, or for a ``fresh`` one. False when it was refused."""
         import asyncio
 
         from app.home import protected_places
@@ -218,13 +237,14 @@ class Desk(QObject):
             found = await asyncio.to_thread(check_folder, folder, protected_places(self.services.home))
         except PlaceUnavailable as refused:
             self.say(refused.words)
-            return
+            return False
         self.recent_folders = [found.path, *(other for other in self.recent_folders if other != found.path)][:8]
-        if self.shown.id:
+        if self.shown.id or fresh:
             self.new_chat(found.path)
         else:
             self._alter(folder=found.path)
-        await self.services.preferences.set("folder.last", str(found.path))
+        self.keep(self.services.preferences.set("folder.last", str(found.path)), "keep the folder")
+        return True
 
     def send(self, text: str, *, sealed: bool) -> None:
         self.keep(self._send(text, sealed), "send")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QSizePolicy, QStackedLayout, QVBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.composer.composer import DEPTH, Composer
 from ui.composer.folder_chip import short_path
 from ui.desk import Desk
@@ -17,7 +18,7 @@ from ui.place_words import name_of, runs_words
 from ui.shown import NEW_CHAT
 from ui.standing import Standing
 from ui.theme import TRANSCRIPT_WIDTH, Themes
-from ui.widgets import Button, ElidedLabel, Ground, Label
+from ui.widgets import ElidedLabel, Ground, Label
 
 if TYPE_CHECKING:
     from app.chats.events import ChatEvent
@@ -200,10 +201,17 @@ class ChatPage(Ground):
         self._wire(view)
         self._stack.addWidget(view)
         self.transcript = view
+        # Tab goes through the page from the top down: the chat, then the message.
+        before: QWidget | None = self.composer.editor.previousInFocusChain()
+        while before is not None and before.focusPolicy() == Qt.FocusPolicy.NoFocus:
+            before = before.previousInFocusChain()
+        if before is not None:
+            QWidget.setTabOrder(before, view.pill)
+            QWidget.setTabOrder(view.pill, view)
 
     def _wire(self, view: Any) -> None:
         connect: tuple[tuple[Any, Callable[..., object]], ...] = (
-            (view.answered, self._desk.answer),
+            (view.answered, self._answer),
             (view.stop_asked, self._desk.stop),
             (view.link_activated, self.link_asked.emit),
             (view.action_asked, lambda action, _step: self.followed.emit(action)),
@@ -211,6 +219,12 @@ class ChatPage(Ground):
         )
         for signal, slot in connect:
             signal.connect(slot)
+
+    def _answer(self, step: str, answer: str) -> None:
+        self._desk.answer(step, answer)
+        focus = QApplication.focusWidget()
+        if self.transcript is not None and focus is not None and self.transcript.isAncestorOf(focus):
+            self.composer.editor.setFocus()  # the card goes, and the person goes on where they write
 
     def scroll_to(self, seq: int) -> None:
         """Shows the event with this number, once the chat is loaded."""

@@ -8,12 +8,13 @@ from PySide6.QtCore import QModelIndex, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QContextMenuEvent, QFont, QGuiApplication, QKeyEvent, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QListView, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.chatlist import CHAT_ROLE, ChatDelegate, ChatModel, Item
 from ui.desk import Desk
 from ui.marks import paint_dot, paint_mark
 from ui.paint import keyboard_focus, round_box
 from ui.theme import Themes, scrollbar_style
-from ui.widgets import Button, Field, Ground
+from ui.widgets import Field, Ground
 
 if TYPE_CHECKING:
     from app.chats.store import Hit

@@ -69,15 +69,16 @@ class _Imports(QObject):
 
 
 class Opened:
-    """The shell, and once it has been built the window in it."""
+    """The shell, and once it has been built the window in it. ``folder`` is what Conch was started with."""
 
-    def __init__(self, home: Home, *, families: tuple[str, str] | None = None) -> None:
+    def __init__(self, home: Home, *, folder: Path | None = None, families: tuple[str, str] | None = None) -> None:
         self._families = families
         self._before = _glance(home.preferences)
         size, theme, place = (self._before.get(name) for name in ("text.size", "theme", "window.geometry"))
         self._scale = size / 100 if isinstance(size, int) else 1.0
         self._theme: Choice = theme if theme in ("light", "dark") else "system"
-        self._first = not home.chats.exists() and not self._before.get("folder.last")
+        # With a folder named there is a message to write at once, on a home that was never used too.
+        self._first = folder is None and not home.chats.exists() and not self._before.get("folder.last")
         self.shell = Shell(
             theme=self._theme, scale=self._scale, first=self._first, geometry=place if isinstance(place, str) else ""
         )
@@ -109,7 +110,8 @@ def main(home: Home, arguments: list[str]) -> int:
     app.setApplicationName("Conch")
     app.setDesktopFileName("conch")
     app.setQuitOnLastWindowClosed(False)
-    opened = Opened(home)
+    folder = Path(arguments[0]) if arguments else None
+    opened = Opened(home, folder=folder)
     opened.shell.show()
     _paint_first(opened)
     _catch_all(opened.window.desk)
@@ -119,7 +121,6 @@ def main(home: Home, arguments: list[str]) -> int:
     window = opened.window
     sweeper = Sweeper(lambda: not window.desk.working)
     window.desk.ready.connect(sweeper.settle)
-    folder = Path(arguments[0]) if arguments else None
     return run(app, _live(home, window, folder), sweeper)
 
 
@@ -180,14 +181,12 @@ async def _live(home: Home, window: Window, folder: Path | None) -> int:
 
 async def _open(desk: Desk, window: Window, services: Services, folder: Path | None) -> None:
     try:
-        await desk.begin(services)
+        await desk.begin(services, folder)
     except Exception as error:  # said in the window, which stays: closing it is the person's to do
         log.exception("Conch could not open its things")
         desk.say_sorry(getattr(error, "words", ""), stays=True)
         return
     window.page.prepare()
-    if folder is not None:
-        desk.choose_folder(folder)
     motion = window.themes.motion
     if not motion.qt_knows:
         from ui.motion import Portal

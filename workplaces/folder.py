@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from workplaces.place import NextStep, PlaceUnavailable
+from workplaces.repository.look import Repository, repository
+from workplaces.repository.outside import Outside, outside, records_in
 from workplaces.words import PLACE_WORDS
 
 GitKind = Literal["none", "folder", "file", "link"]
@@ -44,10 +46,12 @@ class WorkFolder:
     """A work folder that was looked at.
 
     ``path`` is as the person named it, absolute and without ``..``; ``real`` has its links followed. ``device`` and
-    ``inode`` say which folder it is, ``modified`` when its own entries last changed (seconds). ``git`` is what its
-    ``.git`` is, ``git_identity`` which. ``covers`` are the protected places inside it; ``pins`` the folders on the way
-    to them, which must not be renamed either, or what they hold would be bare under another name. Both are relative
-    to the folder, shallow ones first.
+    ``inode`` say which folder it is, ``modified`` when its own entries last changed (seconds). ``covers`` are the
+    protected places inside it; ``pins`` the folders on the way to them, which must not be renamed either, or what they
+    hold would be bare under another name. Both are relative to the folder, shallow ones first.
+
+    ``git`` is what its ``.git`` is, ``git_identity`` which, ``repository`` what of it a sealed command must leave as it
+    is, ``outside`` what of it lies elsewhere, ``records`` what a repository in it knows of other worktrees.
     """
 
     path: Path
@@ -57,6 +61,9 @@ class WorkFolder:
     modified: int
     git: GitKind
     git_identity: _Identity | None = None
+    repository: Repository
+    outside: Outside | None = None
+    records: Path | None = None
     covers: tuple[Cover, ...] = ()
     pins: tuple[Path, ...] = ()
 
@@ -99,6 +106,9 @@ def check_folder(folder: Path, protected: Iterable[Path] = (), home: Path | None
         modified=int(found.st_mtime),
         git=kind,
         git_identity=git_identity,
+        repository=repository(real),
+        records=Path(".git") / records if kind == "folder" and (records := records_in(real / ".git")) else None,
+        outside=_outside(path, real, [real_place for _, real_place in seen]),
         covers=covers,
         pins=_pins(covers),
     )
@@ -158,6 +168,14 @@ def _covers(here: _Identity, places: Iterable[Path]) -> tuple[Cover, ...]:
                 break
     outermost = (cover for cover in found.values() if not any(parent in found for parent in cover.inside.parents))
     return tuple(sorted(outermost, key=lambda cover: (len(cover.inside.parts), cover.inside)))
+
+
+def _outside(path: Path, real: Path, protected: Sequence[Path]) -> Outside | None:
+    """Git's data outside of the folder, unless that lies in a protected place or holds one."""
+    found = outside(path, real)
+    source = found.source if found else real
+    apart = all(not place.is_relative_to(source) and not source.is_relative_to(place) for place in protected)
+    return found if apart else None
 
 
 def _pins(covers: Iterable[Cover]) -> tuple[Path, ...]:

@@ -103,6 +103,7 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "image.fixed.why": "{size}, once",
     # A container
     "container.first": "A fresh, locked-down box for each command. The first one gets its image, once.",
+    "container.starting": "Making the container ready",
     "container.about": (
         "Each command runs in a fresh container made from {image}, with the work folder at the same path ({folder}). "
         "Nothing else of this computer is there, and nothing outside the work folder is kept between commands. "
@@ -124,10 +125,17 @@ PLACE_WORDS: Final[dict[str, str]] = {
     ),
     "container.elsewhere.next": "Share the folder with {engine}, or choose another folder",
     "container.changed": "The folder's .git changed while its container was made, so nothing ran.",
-    "container.git-link": "The folder's .git is a link, so a container could not keep it read-only.",
-    "container.git-link.next": "Let the command leave the box, or choose another folder",
-    "container.git-file": (
-        "The folder's .git is a file (a worktree or a submodule): git inside a container does not work there yet."
+    "container.git-other": (
+        "The folder's .git is a file that leads to {place}, which does not belong to this folder, so the container was "
+        "not given it."
+    ),
+    "container.git-elsewhere": (
+        "The folder is a part of the repository {place}, and the container sees the folder alone. Choose the whole "
+        "one to use git."
+    ),
+    "container.git-records": (
+        "The container does not see this repository's other worktrees, so git may not change what is known of them "
+        "there. Run that on this computer."
     ),
     "container.folder-tmp": "{folder} is where a container keeps its own files. Choose another folder.",
     "container.refused": "{engine} would not make the container. {reason}",
@@ -146,6 +154,11 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "container.fixed.why": "{count} from a Conch that ended suddenly",
     # What a command printed
     "output.left-out": "… {size} not shown …",
+    # What a sealed command put where git would come to it
+    "git.moved": "It put something at {place} that your next git command could have run. That is now called {name}.",
+    "git.link": "It removed the link {place}, which git follows. The link is back.",
+    "git.link-moved": "It changed {place}, a link that git follows. The link is back; what it made is called {name}.",
+    "git.stuck": "Your next git command could run what is at {place}, and it could not be moved. Look at it first.",
     # The sealed box on this computer
     "box.missing": "This computer has no bubblewrap, the program that seals a command in its box.",
     "box.missing.next": "Install bubblewrap",
@@ -172,10 +185,6 @@ PLACE_WORDS: Final[dict[str, str]] = {
         "It ran sealed, without any network. If it needs the network, ask for it as open, with a reason."
     ),
     "computer.note.read-only": "It ran sealed: only the work folder can be written, and its .git cannot.",
-    "computer.note.moved": (
-        "It put something else in the place of .git, which a sealed command may not. The link is back; "
-        "what it made is {name}."
-    ),
     "computer.unsure": "Something that the command started did not end when it was told to. It may still run.",
     "command.long": "The command is longer than this system takes. Put the text in a file first.",
     "command.zero": "A command cannot hold a zero byte.",

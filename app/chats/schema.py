@@ -47,8 +47,11 @@ _FIRST = (
     "CREATE VIRTUAL TABLE words USING fts5 (text, tokenize = '{tokenizer}')",
 )
 
+# What is written in a chat and not sent; that of the chat which its first message will make is under an empty id.
+_DRAFTS = ("CREATE TABLE drafts (chat TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID",)
+
 Migrations = Sequence[Sequence[str]]
-MIGRATIONS: Final[Migrations] = (_FIRST,)
+MIGRATIONS: Final[Migrations] = (_FIRST, _DRAFTS)
 """The n-th makes version n of version n-1. Add one at the end; never change one that was shipped."""
 
 CHECKED_AT_ONCE = 32 * 1024 * 1024

@@ -157,6 +157,14 @@ class ChatStore:
 
         return await self._read(find)
 
+    async def drafts(self) -> dict[str, str]:
+        """What is written and not sent, by the chat's id; for a chat that is yet to be made under an empty one."""
+        return await self._read(tables.drafts)
+
+    async def keep_draft(self, chat: str, text: str) -> None:
+        """Keeps what is written and not sent in a chat, until it is another text, an empty one, or the chat goes."""
+        await self._write(lambda: tables.keep_draft(self._open_one(), chat, text))
+
     async def remove(self, chat: str) -> None:
         """Puts the chat in the bin, where it stays for 30 days. Raises NoSuchChat."""
         await self._write(lambda: tables.remove(self._open_one(), chat))

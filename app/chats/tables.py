@@ -262,10 +262,26 @@ def empty_bin(connection: sqlite3.Connection, before: float) -> list[str]:
         old = [id_ for (id_,) in connection.execute("SELECT id FROM chats WHERE removed < ?", (before,)).fetchall()]
         for chat in old:
             _forget_words(connection, "chat = ?", (chat,))
-            for table in ("events", "open_turns", "unsearched"):
+            for table in ("events", "open_turns", "unsearched", "drafts"):
                 connection.execute(f"DELETE FROM {table} WHERE chat = ?", (chat,))
             connection.execute("DELETE FROM chats WHERE id = ?", (chat,))
     return old
+
+
+def drafts(connection: sqlite3.Connection) -> dict[str, str]:
+    return dict(connection.execute("SELECT chat, text FROM drafts").fetchall())
+
+
+def keep_draft(connection: sqlite3.Connection, chat: str, text: str) -> None:
+    """Keeps what is written and not sent in a chat; nothing is written when it is empty, or the chat is no more."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    with writing(connection):
+        connection.execute("DELETE FROM drafts WHERE chat = ?", (chat,))
+        if text:
+            connection.execute(
+                "INSERT INTO drafts SELECT ?1, ?2 WHERE ?1 = '' OR EXISTS (SELECT 1 FROM chats WHERE id = ?1)",
+                (chat, text),
+            )
 
 
 Finish = Callable[[str, list[ChatEvent]], list[ChatEvent]]

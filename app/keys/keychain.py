@@ -24,11 +24,11 @@ _REAL = ("keyring.backends.SecretService", "keyring.backends.libsecret", "keyrin
 _REAL_ELSEWHERE = ("keyring.backends.macOS", "keyring.backends.Windows")
 
 NO_KEYCHAIN = (
-    "This computer has no keychain that Conch can use, so the key is held until Conch closes. "
-    "Install and unlock one (GNOME Keyring or KWallet), then save the key again."
+    "This computer has no keychain that Conch can use, so a key is held only until Conch closes. "
+    "Install and unlock one (GNOME Keyring or KWallet), then save the key."
 )
 LOCKED = (
-    "The keychain is locked or did not answer, so keys are held only until Conch closes. "
+    "The keychain is locked or did not answer, so a key is held only until Conch closes. "
     "Unlock it, then save the key again."
 )
 
@@ -72,6 +72,19 @@ class Keychain:
             return "session"
         self._session.pop(name, None)
         return "keychain"
+
+    def only_held(self, name: str) -> bool:
+        """Whether the secret is in memory alone, and gone when Conch closes."""
+        return name in self._session
+
+    async def look(self) -> str:
+        """What would become of a key that is saved now: empty when a keychain keeps it, else ``words``.
+
+        Asks for no secret, so that nobody is asked for a password: a locked keychain is only known once it was needed.
+        """
+        if self.words != LOCKED:
+            await self._ask(lambda _: None)
+        return self.words
 
     async def delete(self, name: str) -> bool:
         """Forgets it, here and in the keychain. False when the keychain may still hold it."""

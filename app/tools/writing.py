@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from app.tools.base import ToolFailed, ToolRefused
 from app.tools.folder import Folder, Parts, in_git, reason, show
+from workplaces.repository.look import repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ def may_write(folder: Folder, parts: Parts) -> bool:
         raise ToolFailed("That is the work folder itself, not a file.")
     if in_git(parts):
         raise ToolRefused(f"{show(parts)}: file tools never write in .git. Use git, in a command.")
+    if _runs_by_git(folder, parts):
+        raise ToolRefused(f"{show(parts)} is git's own data. File tools never write that. Use git, in a command.")
     for depth in range(len(parts)):
         with folder.directory(parts[:depth]) as parent:
             found = folder.look(parent, parts[: depth + 1])
@@ -40,6 +43,14 @@ def may_write(folder: Folder, parts: Parts) -> bool:
             continue  # a link or a file on the way is refused by the next turn's opening
         _refuse(folder, parts, found)
     return True
+
+
+def _runs_by_git(folder: Folder, parts: Parts) -> bool:
+    """Whether git would read its settings or hooks there: it runs programs that these name."""
+    found, path = repository(folder.real), folder.real.joinpath(*parts)
+    if any(kept == path or kept in path.parents for kept in found.kept):
+        return True
+    return any(place in path.parents and (place != folder.real or parts == ("HEAD",)) for place in found.missing)
 
 
 def _refuse(folder: Folder, parts: Parts, found: os.stat_result) -> None:

@@ -25,6 +25,7 @@ from app.chats.events import (
     TurnStarted,
     UserMessage,
 )
+from app.chats.schema import MIGRATIONS
 from app.chats.store import Chat, ChatStore, NoSuchChat, StoreTrouble
 
 
@@ -197,6 +198,36 @@ async def test_the_bin_is_emptied_for_good(store: ChatStore) -> None:
         await store.restore(gone.id)
     assert {hit.chat.id for hit in await store.search("treasure")} == {stays.id}
     assert len(await store.events(stays.id)) == 3
+
+
+async def test_a_draft_is_kept_until_it_is_sent_or_its_chat_is_gone(store: ChatStore, tmp_path: Path) -> None:
+    chat, gone = await made(store), await made(store)
+    for id, text in ((chat.id, "half"), (chat.id, "half a thought\n\ud83d"), ("", "a new one"), (gone.id, "x")):
+        await store.keep_draft(id, text)
+    await store.keep_draft("never was", "x")
+    other = ChatStore(tmp_path / "chats.sqlite3")
+    await other.open()
+    assert await other.drafts() == {chat.id: "half a thought\n?", "": "a new one", gone.id: "x"}
+    await other.close()
+    await store.remove(gone.id)
+    await store.keep_draft("", "")
+    await store.empty_bin(days=-1)
+    assert await store.drafts() == {chat.id: "half a thought\n?"}
+    assert await store.search("thought") == [], "what is not sent is not found"
+
+
+async def test_a_file_of_before_there_were_drafts_has_them_now(tmp_path: Path) -> None:
+    path = tmp_path / "chats.sqlite3"
+    before = ChatStore(path, migrations=MIGRATIONS[:1])
+    await before.open()
+    chat = await made(before)
+    await before.close()
+    store = ChatStore(path)
+    await store.open()
+    assert await store.drafts() == {}
+    await store.keep_draft(chat.id, "x")
+    assert await store.drafts() == {chat.id: "x"}
+    await store.close()
 
 
 async def test_a_chat_that_never_was_is_said(store: ChatStore) -> None:

@@ -14,6 +14,7 @@ import pytest
 from app.tools import files, listing, search
 from app.tools.base import BadCall, ToolFailed, ToolRefused
 from app.tools.files import FileTools
+from tests.workplaces.contract import git, repository
 
 
 @pytest.fixture
@@ -224,6 +225,30 @@ async def test_git_is_read_and_never_written(work: Path, path: str) -> None:
     with pytest.raises(ToolRefused):
         await use(work, "edit_file", path=".git/config", old_string="core", new_string="x")
     assert names(work / ".git") == ["config"]
+
+
+@pytest.mark.parametrize("case", ["apart", "submodule", "bare", "made bare", "named and missing"])
+async def test_gits_own_data_is_not_written_where_it_has_another_name(work: Path, case: str) -> None:
+    name = "config"
+    if case == "apart":
+        (work / "deep").mkdir()
+        git(work, "init", "-q", "--separate-git-dir", str(work / "deep" / "apart"))
+        name = "deep/apart/hooks/pre-commit"
+    elif case == "bare":
+        git(work, "init", "-q", "--bare")
+    elif case == "submodule":
+        (work / "sub").mkdir()
+        repository(work)
+        git(work, "update-index", "--add", "--cacheinfo", f"160000,{'a' * 40},sub")
+        name = "sub/HEAD"
+    elif case == "made bare":
+        name = "HEAD"
+    else:
+        (work / ".git").write_text("gitdir: later/git")
+        name = "later/git/config"
+    with pytest.raises(ToolRefused, match="git's own"):
+        await use(work, "write_file", path=name, content="[core]\n\tfsmonitor = x\n")
+    await use(work, "write_file", path="other", content="x") if case != "bare" else None
 
 
 async def test_what_is_not_a_plain_file(work: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from app.__main__ import COMMANDS
 from tests.packaging.conftest import ROOT, Checkout, wheel
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell script")
@@ -124,6 +125,30 @@ def test_two_first_starts_at_once_set_up_once(new_checkout: Checkout) -> None:
     assert [code for _, _, code in ends] == [0, 0], ends
     assert [json.loads(out)["tiny"] for out, _, _ in ends] == ["1.0", "1.0"]
     assert sum("Bringing the parts" in err for _, err, _ in ends) == 1
+
+
+def test_whatever_opens_the_window_looks_for_what_it_needs_first(checkout: Checkout, tmp_path: Path) -> None:
+    script, stamp = checkout.root / "packaging" / "setup.sh", checkout.root / ".venv" / "conch" / "stamp"
+    whole, stamped = script.read_text(), stamp.read_text()
+    for name in ("my work", *COMMANDS):  # a folder that is called as a command is none
+        (tmp_path / name).mkdir()
+    lacks = "qt_libraries='libnothere.so.9 libnothere9'; x11_libraries=''; may_install() { return 1; }\n"
+    script.write_text(f"{whole}\n{lacks}")
+    stamp.write_text(f"1 no {checkout.root}\n")  # as the set-up leaves it where they are missing
+    try:
+        starts = {
+            words: checkout.start(*words, cwd=tmp_path)
+            for words in [(), ("my work",), (str(tmp_path),), *((name,) for name in COMMANDS), ("my work", "")]
+        }
+    finally:
+        script.write_text(whole)
+        stamp.write_text(stamped)
+    stopped = [words for words, done in starts.items() if done.returncode == 69]
+    assert stopped == [(), ("my work",), (str(tmp_path),)]
+    for words in stopped:
+        assert "The window cannot open" in starts[words].stderr
+        assert "libnothere9" in starts[words].stderr
+    assert all(done.returncode == 0 for words, done in starts.items() if words not in stopped)
 
 
 def test_qt_lives_through_an_evening_on_this_python() -> None:

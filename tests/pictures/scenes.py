@@ -283,6 +283,14 @@ async def pulling(shown: Stage) -> None:
     shown.window.desk.happened.emit(event)
 
 
+async def pulled(shown: Stage) -> None:
+    await asks(shown)
+    event = StepProgress(
+        turn="t1", step="s1", words="Getting node:24-bookworm", done=1_100_000_000, total=1_100_000_000
+    )
+    shown.window.desk.happened.emit(event)
+
+
 def not_run_events() -> list[ChatEvent]:
     return turn(
         1,
@@ -346,6 +354,7 @@ SCENES: dict[str, Scene] = {
     "ask-card": scene(asks, events=ask_events),
     "live-output": scene(asks, events=live_events),
     "image-coming": scene(pulling, events=pulling_events),
+    "container-starting": scene(pulled, events=pulling_events),
     "not-run": scene(nothing_more, events=not_run_events),
     "story": scene(nothing_more, events=story_events),
     "long-chat": scene(nothing_more, events=long_events),

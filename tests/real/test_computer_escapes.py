@@ -5,6 +5,7 @@ A control is the same attempt made outside the box, or by an open command: where
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -21,9 +22,10 @@ import pytest
 
 from tests.real.engines.person import Person
 from tests.workplaces.contract import ODD_NAMES, repository
+from tests.workplaces.git_cases import CASES, Case, control, copies, person
 from tests.workplaces.looking import listing, names, number
 from workplaces.computer.place import Computer
-from workplaces.place import PlaceUnavailable, RunRequest, RunResult
+from workplaces.place import PlaceUnavailable, RunRequest, RunResult, Stopped
 
 SECRET = "correct-horse-battery"
 # The one the venv's leads to: the checkout itself may lie in /tmp, which no box shows.
@@ -404,6 +406,69 @@ async def test_gits_own_folder_cannot_be_moved_or_hooked(house: House) -> None:
     assert (await house.run(evil, open=True)).code == 0
     outside("git", "-C", str(house.work), "-c", "safe.directory=*", "status")
     assert (house.work / "RAN").exists(), "so it would have run"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+async def test_nothing_left_behind_runs_at_the_next_git_command(house: House, case: Case) -> None:
+    ran = house.base / "RAN"
+    boxed, bare = copies(case, house.home)
+    assert control(case, bare, ran), "outside of a box it works"
+    await house.run(case.command(ran), folder=boxed)
+    person(boxed)
+    assert not ran.exists()
+    assert (await house.run("true", folder=boxed)).note == "", "all is in order again"
+
+
+async def test_a_new_repository_can_be_made_and_used_in_one_command(house: House) -> None:
+    commit = "git -c user.name=a -c user.email=b commit -qm first"
+    result = await house.run(f"git init -q && echo x > a && git add a && {commit} && git log --format=%s")
+    assert (result.code, result.output.text, result.note) == (0, "first\n", "")
+    assert "first" in outside("git", "-C", str(house.work), "-c", "safe.directory=*", "log")
+
+
+async def test_what_a_stopped_command_left_is_moved_too(house: House) -> None:
+    plant = "mkdir -p .git/objects .git/refs; echo x > .git/HEAD; printf '[core]\\nfsmonitor=x\\n' > .git/config"
+    task = asyncio.get_running_loop().create_task(house.run(f"{plant}; touch READY; sleep {number()}"))
+    while not (house.work / "READY").exists():
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(Stopped) as raised:
+        await task
+    assert (raised.value.sure, ".git.moved-1" in raised.value.words) == (True, True)
+    assert names(house.work) == {"READY", ".git.moved-1"}
+    late = await house.run(f"{plant}; sleep {number()}", timeout=0.5)
+    assert (late.timed_out, ".git.moved-2" in late.note) == (True, True)
+
+
+# ---- what leads out of a hidden place ----
+
+
+async def test_a_key_that_is_a_link_is_hidden_where_it_lies(house: House) -> None:
+    """As whoever keeps their settings in a folder of their own has it."""
+    dotfiles = house.home / "dotfiles"
+    (dotfiles / "all").mkdir(parents=True)
+    (dotfiles / "README").write_text("of use")
+    for name in ("aws", "gh", "all/one", "all/two"):
+        (dotfiles / name).write_text(SECRET)
+    for name, target in ((".aws/credentials", "aws"), (".config/gh/hosts.yml", "gh")):
+        (house.home / name).unlink()
+        (house.home / name).symlink_to(dotfiles / target)
+    (house.home / ".ssh" / "more").symlink_to(dotfiles / "all")
+    (house.home / ".ssh" / "sh").symlink_to("/bin/sh")
+    look = f"cd {dotfiles}; cat aws gh all/*; cat README; /bin/sh -c 'echo works'"
+    assert outside("sh", "-c", look).count(SECRET) == 4
+    assert await house.text(look) == "of useworks\n"
+    (house.home / ".aws" / "credentials").unlink()
+    (house.home / ".aws" / "credentials").symlink_to(dotfiles / "README")
+    assert "of use" not in await house.text(look), "and so it is when the link changes"
+
+
+async def test_the_names_of_network_devices_are_not_shown(house: House) -> None:
+    devices = names(Path("/sys/class/net")) - {"lo"}
+    assert devices, "or there is nothing to hide"
+    seen = await house.text("ls /sys/class/net; ls -R /sys/devices/virtual/net; find /sys/devices -name address; true")
+    assert not [name for name in devices if name in seen.split()]
+    assert "/net/" not in seen
 
 
 def test_all_this_holds_for_an_ordinary_user(ordinary_user: Person) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.real.engines.dockerd import Dockerd
-from tests.workplaces.contract import git, repository
+from tests.workplaces.contract import repository
+from tests.workplaces.git_cases import CASES, Case, control, copies, person
 from tests.workplaces.looking import listing, names
 from workplaces.container.place import Container
-from workplaces.place import PlaceUnavailable, RunRequest, RunResult
+from workplaces.place import RunRequest, RunResult
 
 Run = Callable[..., Coroutine[Any, Any, RunResult]]
 BOTH = pytest.mark.parametrize("opened", [False, True], ids=["sealed", "open"])
@@ -223,30 +224,24 @@ async def test_git_cannot_be_hooked_when_sealed_and_can_when_open(run: Run, work
     assert (work / ".git" / "hooks" / "pre-commit").exists()
 
 
-async def test_a_git_file_is_read_only_when_sealed_and_the_note_says_what_does_not_work(
-    run: Run, work: Path, tmp_path: Path
-) -> None:
-    main = tmp_path / "main"
-    main.mkdir()
-    repository(main)
-    git(main, "worktree", "add", "-q", str(work / "tree"))
-    tree = work / "tree"
-    text = (tree / ".git").read_text()
-    result = await run("echo evil > .git; rm -f .git; mv .git x; ls -A", folder=tree)
-    assert (tree / ".git").read_text() == text
-    assert "worktree or a submodule" in result.note
-    assert result.proof.details[".git"] == "read-only"
-    opened = await run("echo x >> .git", folder=tree, open=True)
-    assert (tree / ".git").read_text() == text + "x\n"
-    assert "worktree or a submodule" in opened.note
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+async def test_nothing_left_behind_runs_at_the_next_git_command(run: Run, tmp_path: Path, case: Case) -> None:
+    ran = tmp_path / "RAN"
+    boxed, bare = copies(case, tmp_path)
+    assert control(case, bare, ran), "outside of a box it works"
+    result = await run(case.command(boxed / "RAN"), folder=boxed)
+    assert result.proof.details[".git"] == (
+        "none" if case.name.startswith(("none", "link to n")) or case.name == "part" else "read-only"
+    )
+    person(boxed)
+    assert not (boxed / "RAN").exists()
 
 
-async def test_a_git_that_is_a_link_is_not_run_sealed(run: Run, work: Path) -> None:
-    (work / "real").mkdir()
-    (work / ".git").symlink_to("real")
-    with pytest.raises(PlaceUnavailable, match=r"\.git is a link"):
-        await run("touch PROOF")
-    assert (await run("touch PROOF", open=True)).code == 0
+async def test_git_inside_git_is_writable_when_open(run: Run, tmp_path: Path) -> None:
+    case = next(case for case in CASES if case.name == "embedded")
+    work = case.make(tmp_path)
+    result = await run("echo x >> deep/emb/.git/description && mv deep other && mv other deep", folder=work, open=True)
+    assert (result.code, result.proof.details[".git"]) == (0, "writable"), result.output.text
 
 
 @BOTH

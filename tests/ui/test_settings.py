@@ -9,6 +9,7 @@ from typing import Any
 
 import keyring
 import keyring.backend
+import keyring.backends.fail
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QWidget
@@ -222,6 +223,7 @@ def test_a_key_goes_to_the_keychain_and_is_never_shown_again(
         await person.replace("The model's key", secret)
         await person.click("Save key")
         await person.sees("A key is kept for this address.")
+        await person.sees("kept in this computer's keychain")
         assert list(keychain.held.values()) == [secret]
         assert secret not in person.seen()
         await person.click("Forget key")
@@ -229,6 +231,36 @@ def test_a_key_goes_to_the_keychain_and_is_never_shown_again(
         await person.until(lambda: "A key is kept" not in person.seen(), "and that is said")
 
     use_window(conch_home, script, before=double)
+    everything = b"".join(path.read_bytes() for path in conch_home.rglob("*") if path.is_file())
+    assert secret.encode() not in everything
+
+
+def test_where_there_is_no_keychain_it_says_what_becomes_of_the_key(
+    conch_home: Path, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyring, "get_keyring", keyring.backends.fail.Keyring)  # as on a system without any
+    secret = "sk-very-secret-0123456789"
+
+    async def script(person: Person) -> None:
+        await open_settings(person, "Models")
+        await person.sees("This computer has no keychain that Conch can use")
+        await person.sees("The key is written nowhere, sent only to this address")
+        assert "keychain, sent only" not in person.seen()
+        await person.replace("The model's address", "http://127.0.0.1:11434/v1")
+        await person.key(Qt.Key.Key_Tab)
+        await person.until(lambda: "model.base_url" in kept(conch_home), "the address is kept")
+        await person.replace("The model's key", secret)
+        await person.click("Save key")
+        await person.sees("A key is held for this address. This computer has no keychain")
+        assert "A key is kept" not in person.seen()
+
+    async def again(person: Person) -> None:
+        await open_settings(person, "Models")
+        await person.sees("This computer has no keychain that Conch can use")
+        assert not person.there("Forget key"), "it went when Conch closed"
+
+    use_window(conch_home, script)
+    use_window(conch_home, again)
     everything = b"".join(path.read_bytes() for path in conch_home.rglob("*") if path.is_file())
     assert secret.encode() not in everything
 

@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.chats.events import ChatEvent, StepAnswered, StepAsked, StepProgress
 from tests.ui.transcript_hands import Chat, Person, clipboard
+from workplaces.words import PLACE_WORDS
 
 Meet = Callable[..., Person]
 
@@ -174,7 +175,7 @@ def test_a_long_output_shows_its_end_then_all_of_it_in_a_box(meet: Meet) -> None
     opened = QSignalSpy(person.view.open_file_asked)
     person.press("Open the whole output")
     assert calls(opened) == [["/home/me/out.txt"]]
-    person.press("Show all 3,000 lines")
+    person.press("Show 3,000 lines")
     (box,) = person.view.findChildren(QPlainTextEdit)
     assert box.isVisible()
     assert box.height() < 600
@@ -198,6 +199,20 @@ def test_progress_shows_bytes_and_a_bar_and_can_be_stopped(meet: Meet) -> None:
     filled, empty = line.count(person.themes.tokens.accent), line.count(person.themes.tokens.border)
     assert filled > 500
     assert 0.6 < filled / empty < 1.5
+    stopped = QSignalSpy(person.view.stop_asked)
+    person.press("Stop")
+    assert stopped.count() == 1
+
+
+def test_when_all_is_here_it_says_what_goes_on_and_no_bar_stands_still(meet: Meet) -> None:
+    person = meet(Chat().user("q").starts("s").events)
+    person.tell(StepProgress(step="s", words="Getting the image", done=1_000_000_000, total=1_000_000_000))
+    assert PLACE_WORDS["container.starting"] in person.seen()
+    assert "1.0 GB" not in person.seen()
+    image = person.view.viewport().grab().toImage()
+    y = person.point(PLACE_WORDS["container.starting"]).y() + 15
+    line = [image.pixelColor(x, dy) for dy in range(y - 4, y + 8) for x in range(image.width())]
+    assert line.count(person.themes.tokens.accent) < 100, "only the letters of Stop"
     stopped = QSignalSpy(person.view.stop_asked)
     person.press("Stop")
     assert stopped.count() == 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.chats.events import TurnFinished, UserMessage
@@ -27,6 +29,58 @@ def test_a_first_start_is_three_lines_and_one_button(conch_home: Path, tmp_path:
         await person.sees("New chat — on this computer — Conch")
 
     use_window(conch_home, script)
+
+
+def test_a_button_that_is_pressed_too_early_does_what_it_says(
+    conch_home: Path, tmp_path: Path, qapp: QApplication
+) -> None:
+    folder = _made(tmp_path / "work")
+
+    async def script(person: Person) -> None:
+        await person.choose_folder(folder)
+        await person.sees("What should be done in work?")
+
+    use_window(conch_home, script, then=lambda focus: QTest.keyClick(focus, Qt.Key.Key_Return))
+
+
+def test_what_is_typed_at_the_first_paint_is_in_the_message(
+    conch_home: Path, tmp_path: Path, qapp: QApplication
+) -> None:
+    """On a home that was never used, on one that was, and where a chat comes back instead of a new one."""
+    work, other = _made(tmp_path / "work"), _made(tmp_path / "other")
+
+    async def prepare(services: Services) -> None:
+        await services.store.make(folder=work, place="computer", mode="ask", engine="commands", title="One")
+
+    def reads(words: str, title: str) -> Callable[[Person], Awaitable[None]]:
+        async def script(person: Person) -> None:
+            await person.sees(title)
+            await person.until(lambda: words in person.seen(), "what was typed is there")
+            assert person.focused() == "Message"
+            await person.type("!")
+            assert person.find("Message").toPlainText() == f"{words}!"
+
+        return script
+
+    use_window(conch_home, reads("make test", "What should be done in work?"), folder=work, types="make test")
+    both = "make test!\nmake lint"  # what was not sent then is there too
+    use_window(conch_home, reads(both, "What should be done in other?"), folder=other, types="make lint")
+    use_window(conch_home, reads("ls", "One — on this computer"), prepare=prepare, types="ls")
+
+
+def test_a_folder_that_is_refused_at_the_start_leaves_what_was_typed(
+    conch_home: Path, tmp_path: Path, qapp: QApplication
+) -> None:
+    work = _made(tmp_path / "work")
+
+    async def script(person: Person) -> None:
+        await person.until(lambda: "is the whole disk" in person.toast(), "it says why")
+        await person.sees("A chat whose commands run where you pick")
+        await person.drop(work)
+        await person.sees("What should be done in work?")
+        assert person.find("Message").toPlainText() == "make test"
+
+    use_window(conch_home, script, folder=Path("/"), types="make test")
 
 
 def test_a_folder_is_chosen_by_dragging_it_and_remembered(conch_home: Path, tmp_path: Path, qapp: QApplication) -> None:

@@ -399,10 +399,8 @@ async def test_a_command_no_box_can_be_given_is_refused(
 
 
 async def test_folders_no_box_can_have_are_refused(place: Container, double: EngineDouble, work: Path) -> None:
-    (work / ".git").symlink_to(work)
-    assert ".git is a link" in (await refused(place, ask(work))).words
-    assert (await place.run(ask(work, open=True))).proof.network is True
     conch = work.parent / "conch"
+    conch.mkdir(exist_ok=True)
     assert "protected" in (await refused(place, ask(conch))).words
 
 

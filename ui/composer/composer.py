@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QRectF, Qt, Signal
+from PySide6.QtCore import QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from ui.buttons import Button, Chip
+from ui.composer.drafts import Drafts
 from ui.composer.editor import Editor
 from ui.composer.engine_chip import EngineChip, EnginePicker
 from ui.composer.folder_chip import OTHER, FolderChip, FolderPicker
@@ -22,9 +24,9 @@ from ui.place_words import dot_of, name_of, runs_words, standing_words
 from ui.popover import Popover
 from ui.standing import Standing
 from ui.theme import RADIUS, Themes
-from ui.widgets import Button, Chip
 
 DEPTH = 12  # pixels of shadow round the card
+DRAFT_MS = 400  # after the last key, what is typed is kept
 _TO_A_MODEL = "Message, or ! and a command to run it yourself"
 
 
@@ -40,9 +42,13 @@ class Composer(QWidget):
     def __init__(self, themes: Themes, desk: Desk, standing: Standing, window: QWidget) -> None:
         super().__init__()
         self.themes, self._desk, self._standing, self._window = themes, desk, standing, window
-        self._kept: dict[str, tuple[str, bool]] = {}  # each chat's own draft and switch
+        self._drafts = Drafts(desk, self)
         self._of = ""
+        self._begun = False
         self._send_when_open = False
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(DRAFT_MS)
         self.editor = Editor(themes)
         self.place_chip = PlaceChip(themes)
         self.mode_chip = ModeChip(themes)
@@ -75,6 +81,9 @@ class Composer(QWidget):
         self.editor.sent.connect(self.send)
         self.editor.textChanged.connect(self._typed)
         self.editor.focus_changed.connect(self.update)  # the card's edge says where the keyboard is
+        self._pause.timeout.connect(self._keep_draft)
+        desk.ending.connect(self._keep_draft)
+        self.sealed.clicked.connect(lambda: self._drafts.seal(self._of, self.sealed.sealed))
         self.send_button.clicked.connect(self.send)
         self.stop_button.clicked.connect(desk.stop)
         self.place_chip.clicked.connect(self.open_places)
@@ -123,24 +132,38 @@ class Composer(QWidget):
     def _typed(self) -> None:
         self.send_button.setEnabled(bool(self.editor.toPlainText().strip()))
         self._show_sealed()
+        self._pause.start()
 
     # Showing
 
     def _show_other(self) -> None:
         """Another chat is open: its own draft comes back, and its place is shown without a glide."""
-        if self._of or self.editor.toPlainText():
-            self._kept[self._of] = (self.editor.toPlainText(), self.sealed.sealed)
+        typed = ""
+        if self._begun:
+            self._keep_draft()
+        else:
+            # What was typed before any chat was there is for the first one, below what was written in it before.
+            self._begun, typed = True, self.editor.toPlainText()
         self._of = self._desk.shown.id
-        text, sealed = self._kept.pop(self._of, ("", True))
+        text = self._drafts.text(self._of)
+        if text and typed:
+            self._send_when_open = False  # Enter was not meant for what came back
+        text = "\n".join(part for part in (text, typed) if part)
         if text != self.editor.toPlainText():
             self.editor.setPlainText(text)
             self.editor.moveCursor(self.editor.textCursor().MoveOperation.End)
-        self.sealed.want(sealed)
+        self.sealed.want(self._drafts.sealed(self._of))
         self._show(glide=False)
+
+    def _keep_draft(self) -> None:
+        self._pause.stop()
+        if self._begun:
+            self._drafts.keep(self._of, self.editor.toPlainText())
 
     def refresh(self) -> None:
         if not self._of and self._desk.shown.id:
             self._of = self._desk.shown.id  # the new chat was made by its first message
+            self._drafts.made(self._of)
         self._show(glide=True)
 
     def _show(self, *, glide: bool) -> None:

@@ -8,11 +8,12 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.flow import Flow
 from ui.marks import paint_dot, paint_tile
 from ui.paint import round_box
 from ui.theme import RADIUS, SETTINGS_WIDTH, Themes, Tokens, scrollbar_style
-from ui.widgets import Button, Card, Label
+from ui.widgets import Card, Label
 
 FLASH_MS = 1400
 WORDS_BESIDE = 170  # pixels that a row's words have at least beside its control

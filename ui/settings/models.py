@@ -1,4 +1,4 @@
-"""Models: the address, the name and the key of a model's server. The key is kept in the keychain, never shown again."""
+"""Models: the address, the name and the key of a model's server. The key is never shown again."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from typing import Any
 
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.desk import Desk
 from ui.settings.base import Pane, SettingRow
 from ui.standing import Standing
 from ui.theme import Themes
-from ui.widgets import Button, Field, Label
+from ui.widgets import Field, Label
 
 WIDE = 360
 WIDE_KEY = 262
 _PASTE = "Paste a key, if the server wants one"
+_SENT = "sent only to this address, and never shown again."
+_UNKNOWN = f"The key is {_SENT}"  # until the keychain has answered
+_KEPT = f"The key is kept in this computer's keychain, {_SENT}"
+_HELD = f"The key is written nowhere, {_SENT}"
 
 
 class Models(Pane):
@@ -44,15 +49,8 @@ class Models(Pane):
             ]
         )
         self.add(self._wrong)
-        self.add(
-            Label(
-                themes,
-                "The key is kept in this computer's keychain, is sent only to this address, and is never shown again.",
-                role="faint",
-                size="small",
-                wrap=True,
-            )
-        )
+        self._where = Label(themes, _UNKNOWN, role="muted", size="small", wrap=True)
+        self.add(self._where)
         self.address.editingFinished.connect(lambda: self._change("model.base_url", self.address))
         self.model.editingFinished.connect(lambda: self._change("model.name", self.model))
         self.key.textChanged.connect(lambda text: self._save.setEnabled(bool(text)))
@@ -113,13 +111,22 @@ class Models(Pane):
         services = self._desk.services
         address = services.preferences.get("model.base_url")
         there = bool(address) and await services.keychain.get(model_key(address)) is not None
-        self._show_key(there, services.keychain.words)
+        await self._show_key(there)
 
-    def _show_key(self, there: bool, words: str = "") -> None:
+    async def _show_key(self, there: bool) -> None:
+        """Says whether there is a key, and what becomes of it here."""
+        from app.keys.keychain import model_key
+
+        services = self._desk.services
+        held = there and services.keychain.only_held(model_key(services.preferences.get("model.base_url")))
+        words = await services.keychain.look()
         self._forget.setVisible(there)
         self.key.setPlaceholderText("Paste another key" if there else _PASTE)
-        kept = "A key is kept for this address." if there else ""
+        kept = "A key is held for this address." if held else "A key is kept for this address." if there else ""
+        if held and not words:
+            words = "It goes when Conch closes: save it again to keep it."
         self._key_row.say(" ".join(part for part in (kept, words) if part))
+        self._where.setText(_HELD if words else _KEPT)
 
     def _keep(self) -> None:
         text = self.key.text().strip()
@@ -137,7 +144,7 @@ class Models(Pane):
             self._say_wrong("Give the model's address first: a key is sent to that address alone.")
             return
         await services.keychain.set(model_key(address), Secret(text))
-        self._show_key(True, services.keychain.words)
+        await self._show_key(True)
         self._say_wrong("")
 
     def _drop(self) -> None:
@@ -148,4 +155,4 @@ class Models(Pane):
 
         services = self._desk.services
         gone = await services.keychain.delete(model_key(services.preferences.get("model.base_url")))
-        self._show_key(not gone, services.keychain.words)
+        await self._show_key(not gone)

@@ -8,12 +8,13 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.desk import Desk
 from ui.place_words import line_of, standing_words, step_of
 from ui.settings.base import Pane, RowsCard, SettingRow
 from ui.standing import Standing
 from ui.theme import Themes, Tokens
-from ui.widgets import Button, Field, Label
+from ui.widgets import Field, Label
 
 if TYPE_CHECKING:
     from workplaces.place import PlaceStatus

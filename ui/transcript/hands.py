@@ -233,8 +233,18 @@ class Hands:
             return "stay"
         if at is not None:
             # Before the first button stands the view itself; and from it Qt finds what comes after the last.
-            view.setFocus(Qt.FocusReason.OtherFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
+            view.setFocus(Qt.FocusReason.ShortcutFocusReason)  # not Backtab: that would come in again from below
         return "on" if forward else "stay"
+
+    def enter_from_below(self) -> None:
+        """Shift+Tab came here: to the question that waits, else to the last button in sight, else to the view."""
+        view = self.view
+        if view.focus_ask():
+            return
+        stops = [widget for widget in view.controls.in_order() if widget.isEnabled()]
+        if stops:
+            stops[-1].setFocus(Qt.FocusReason.BacktabFocusReason)
+            self._into_sight(stops[-1])
 
     def _into_sight(self, widget: QWidget) -> None:
         """Scrolls so far that a button is wholly in sight."""

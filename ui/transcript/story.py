@@ -262,12 +262,13 @@ class Story:
         left, right = px(31), self.width - px(14)
         wide = look.width("Stop", look.small_medium) + px(16)
         stop = QRectF(right - wide + px(8), self._y + px(5), wide, px(26))
+        goes_on = words.progress(event, step.place)
         self.sheet.controls.append(
-            Control(f"stop:{step.id}", stop, "Stop", "link", ("stop", step.id), f"Stop: {words.progress(event)}")
+            Control(f"stop:{step.id}", stop, "Stop", "link", ("stop", step.id), f"Stop: {goes_on}")
         )
-        said = elided(words.progress(event), look.small, right - wide - left)
+        said = elided(goes_on, look.small, right - wide - left)
         self._label(said, left, self._y + px(18), look.tokens.muted)
-        if event.total > 0:
+        if event.total > 0 and not words.whole(event):
             track = QRectF(left, self._y + px(31), right - left, px(3))
             part = min(1.0, event.done / event.total)
             self.sheet.paints.append(partial(strokes.bar, track=track, part=part, look=look))
@@ -327,7 +328,8 @@ class Story:
         lines = words.count_lines(step.text)
         parts: list[tuple[str, str]] = []
         if step.over and lines > self._most(step):
-            parts.append(("Show less" if self._whole(step) else f"Show all {lines:,} lines", "output.whole"))
+            more = f"Show {lines:,} lines" if step.left_out else f"Show all {lines:,} lines"
+            parts.append(("Show less" if self._whole(step) else more, "output.whole"))
         if step.left_out:
             parts.append((words.not_shown(step), ""))
             if step.file:

@@ -69,8 +69,15 @@ def size(value: int) -> str:
     return f"{amount:.1f} {unit}" if amount < 99.95 else f"{amount:.0f} {unit}"
 
 
-def progress(event: StepProgress) -> str:
-    """``Getting the container's system ready · 312 MB of 1.1 GB``."""
+def whole(event: StepProgress) -> bool:
+    """Whether all of what was waited for is here, so that a bar would only stand still."""
+    return 0 < event.total <= event.done
+
+
+def progress(event: StepProgress, place: str) -> str:
+    """``Getting docker.io/library/node · 312 MB of 1.1 GB``; when all of it is here, what the place does next."""
+    if whole(event) and (then := PLACE_WORDS.get(f"{place.partition(':')[0]}.starting")):
+        return then
     words = safe(event.words).rstrip("…. ")
     if event.total:
         return f"{words} · {size(event.done)} of {size(event.total)}"

@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from workplaces.computer.boxes import box_name, sweep_boxes
@@ -17,6 +18,7 @@ from workplaces.computer.caches import cache_folder, sweep_caches
 from workplaces.computer.run import Run, check_command
 from workplaces.folder import WorkFolder, check_folder
 from workplaces.place import COMPUTER, PlaceStatus, PlaceUnavailable, RunRequest, RunResult, WorkPlaceId
+from workplaces.repository.look import repository
 from workplaces.seal.ability import NEED, NoBox, probe
 from workplaces.seal.bubblewrap import Bubblewrap
 from workplaces.seal.policy import Policy, hidden_when_open, hidden_when_sealed, keep_out, open_policy, sealed_policy
@@ -147,7 +149,8 @@ class Computer:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[folder] = known
-        return known
+            return known
+        return replace(known, repository=repository(known.real))
 
     def empty(self) -> Path:
         """The file laid over what is hidden: Conch's own, empty, and read-only. Made when it is not so."""

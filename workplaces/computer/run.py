@@ -18,9 +18,9 @@ from workplaces import processes
 from workplaces.output import OutputKeeper, Stream
 from workplaces.place import COMPUTER, LONGEST_TIMEOUT, PlaceUnavailable, Proof, RunRequest, RunResult, Stopped
 from workplaces.processes import Ended, Killed, Launch, Marked
+from workplaces.repository.after import restore
 from workplaces.seal import seatbelt
 from workplaces.seal.bubblewrap import Box, Bubblewrap
-from workplaces.seal.gitdirs import put_back
 from workplaces.seal.policy import Policy
 from workplaces.words import PLACE_WORDS
 
@@ -64,7 +64,8 @@ class Run:
             ended = await processes.launch(self._prepare, self._ears, timeout)
         except Killed as killed:
             self._ears.release()
-            words = "" if killed.ended.sure else PLACE_WORDS["computer.unsure"]
+            unsure = "" if killed.ended.sure else PLACE_WORDS["computer.unsure"]
+            words = f"{unsure} {self._moved}".strip()
             proof = self._proof() if self._policy else None
             raise Stopped(sure=killed.ended.sure, words=words, seconds=killed.ended.seconds, proof=proof) from None
         except processes.CannotStart as error:
@@ -88,7 +89,7 @@ class Run:
             self._tree = box
             return Launch(argv=box.argv, program=self.box.path, env={}, pass_fds=box.pass_fds, tree=box)
         self._policy = policy = self.policy(self.request)
-        self._tree = tree = Marked()
+        self._tree = tree = _Unboxed(self._look_after)
         if sys.platform == "darwin":
             argv = seatbelt.command(policy, argv)
         return Launch(argv=argv, env={**policy.env, **tree.env}, cwd=policy.start, tree=tree)
@@ -103,6 +104,10 @@ class Run:
             raise PlaceUnavailable(PLACE_WORDS["box.failed"], details=str(error)) from error
         self._after = _After(self, self._policy)
         return options
+
+    def _look_after(self) -> None:
+        if self._policy is not None and self._policy.repository is not None:
+            self.moved(restore(self._policy.repository))
 
     def _afterwards(self) -> None:
         if self._after is not None:
@@ -158,7 +163,7 @@ class Run:
         """What the model would not know: why something failed in the box."""
         notes = []
         if self._moved:
-            notes.append(PLACE_WORDS["computer.note.moved"].format(name=self._moved))
+            notes.append(self._moved)
         if self._policy is not None and self._policy.sealed and ended.code:
             if _NO_NETWORK.search(text):
                 notes.append(PLACE_WORDS["computer.note.network"])
@@ -166,8 +171,22 @@ class Run:
                 notes.append(PLACE_WORDS["computer.note.read-only"])
         return " ".join(notes)
 
-    def moved(self, name: str) -> None:
-        self._moved = name
+    def moved(self, said: str) -> None:
+        self._moved = said
+
+
+class _Unboxed(Marked):
+    """A program's processes where no box holds them. ``after`` is called once all of them are dead."""
+
+    def __init__(self, after: Callable[[], None]) -> None:
+        super().__init__()
+        self._after = after
+
+    def end(self) -> bool:
+        try:
+            return super().end()
+        finally:
+            self._after()
 
 
 class _After:
@@ -175,7 +194,7 @@ class _After:
 
     def __init__(self, run: Run, policy: Policy) -> None:
         self._run = run
-        self._put_back = policy.put_back
+        self._repository = policy.repository
         top = f"{policy.start}/"
         inside = (path for path in (*policy.hidden_folders, *policy.hidden_files) if str(path).startswith(top))
         self._covered = [(path, _which(path)) for path in inside]
@@ -186,8 +205,8 @@ class _After:
             # It went away while the box was made, and what covered it was made in its stead: nothing of that stays.
             if (now := _which(path)) is not None and now != was:
                 _remove_stub(path, self._began)
-        if self._put_back is not None:
-            self._run.moved(put_back(self._put_back))
+        if self._repository is not None:
+            self._run.moved(restore(self._repository))
 
 
 class _Ears:

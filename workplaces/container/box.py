@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,7 +135,8 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
       goes in (the SDK's own way of making a container would add the proxy settings, so it is not used).
     * ``Mounts``: structured, never the colon form, so any folder name works. The work folder at its own path,
       ``rprivate`` so that nothing mounted inside shows here or the other way round. Sealed: ``.git`` read-only on top,
-      a mount of its own, so that it can be neither written, moved nor hooked. A protected place inside is covered: an
+      a mount of its own, so that it can be neither written, moved nor hooked; so is the ``.git`` of each repository
+      inside that the outer one lists, and all of a bare one. A protected place inside is covered: an
       empty read-only tmpfs over a folder, an empty read-only file over a file; the folders on the way to it are mounts
       too, since a mount cannot be renamed.
       A volume of the image's own would be a disk that a command can fill and that stays: an empty tmpfs stands there.
@@ -228,18 +229,51 @@ def expected(folder: WorkFolder, facts: EngineFacts) -> Expected:
 
 def mounts(folder: WorkFolder, *, open: bool, empty: Path) -> list[dict[str, Any]]:
     """The work folder and what lies over it, shallow ones first."""
-    covers: Sequence[Path] = [cover.inside for cover in folder.covers]
-    git = Path(".git")
-    over = [_bind(folder, pin) for pin in folder.pins if pin != git or open]
-    if not open and folder.git in ("folder", "file") and git not in covers:
-        over.append(_bind(folder, git, read_only=True))
+    kept = () if open else kept_inside(folder)
+    pins = dict.fromkeys((*folder.pins, *(() if open else _inside(folder, folder.repository.pinned))))
+    over = [_bind(folder, path, read_only=True) for path in kept if path.parts]
+    over += [_bind(folder, pin) for pin in pins if pin not in kept and not _lies_in(pin, kept)]
     for cover in folder.covers:
         target = str(folder.path / cover.inside)
         if cover.kind == "folder":
             over.append(_tmpfs(target, size=4096, mode=0o555, read_only=True))
         else:
             over.append(_mount(str(empty), target, read_only=True))
-    return [_bind(folder, Path()), *sorted(over, key=lambda mount: mount["Target"].count("/"))]
+    over += _git_outside(folder, open=open)
+    return [
+        _bind(folder, Path(), read_only=Path() in kept),
+        *sorted(over, key=lambda mount: mount["Target"].count("/")),
+    ]
+
+
+def _git_outside(folder: WorkFolder, *, open: bool) -> list[dict[str, Any]]:
+    """Git's data that lies elsewhere, and what keeps git from tidying up the records of worktrees that a box does not
+    see: it would take them for gone (git-worktree(1), prune)."""
+    made, found = [], folder.outside
+    if found is not None:
+        made.append(_mount(str(found.source), str(found.target), read_only=not open))
+    if open and found is not None and found.records is not None:
+        for part, read_only in ((found.records, True), (found.record, False)):
+            if part is not None:
+                made.append(_mount(str(found.source / part), str(found.target / part), read_only=read_only))
+    elif open and folder.records is not None:
+        made.append(_bind(folder, folder.records, read_only=True))
+    return made
+
+
+def kept_inside(folder: WorkFolder) -> tuple[Path, ...]:
+    """What of git's own data in the work folder a sealed box mounts read-only, from the folder on. Outermost alone."""
+    covers = [cover.inside for cover in folder.covers]
+    kept = [path for path in _inside(folder, folder.repository.kept) if path not in covers]
+    return tuple(path for path in kept if not _lies_in(path, (*kept, *covers)))
+
+
+def _inside(folder: WorkFolder, paths: Iterable[Path]) -> tuple[Path, ...]:
+    return tuple(path.relative_to(folder.real) for path in paths if path.is_relative_to(folder.real))
+
+
+def _lies_in(path: Path, others: Sequence[Path]) -> bool:
+    return any(other in path.parents for other in others)
 
 
 def _bind(folder: WorkFolder, inside: Path, *, read_only: bool = False) -> dict[str, Any]:

@@ -6,12 +6,13 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, expected, seal, words_of
 from workplaces.container.engine import Engine
 from workplaces.container.finding import Engines
+from workplaces.container.git import look_after
 from workplaces.container.image import Image, Images, is_same
 from workplaces.container.life import Going, Life, OnLeft
 from workplaces.container.limits import in_words
@@ -20,11 +21,10 @@ from workplaces.container.proof import size
 from workplaces.container.run import HUNG_LIMIT, NotNow, Run
 from workplaces.container.spares import SpareRules, Spares, Want, want
 from workplaces.container.sweep import House, Leftovers, owner, sweep
-from workplaces.container.threads import in_thread
+from workplaces.container.threads import in_thread, to_the_end
 from workplaces.folder import WorkFolder, check_folder, shown
 from workplaces.place import (
     CONTAINER,
-    NextStep,
     PlaceStatus,
     PlaceUnavailable,
     RunRequest,
@@ -32,6 +32,7 @@ from workplaces.place import (
     Stopped,
     WorkPlaceId,
 )
+from workplaces.seal.keys import linked_keys
 from workplaces.words import PLACE_WORDS
 
 _TRIES = 3
@@ -181,9 +182,8 @@ class Container:
         """One box. None when nothing ran because what was known of the folder, engine or image is no longer so."""
         _check_command(request.command)
         ahead = first and self._spares.waits_for(request.chat, open=request.open)
-        protected = tuple(dict.fromkeys((*request.protected, *self._protected(), self._house.folder)))
-        ground = await self._same_ground(request, protected) if ahead else None
-        ground = ground or await self._new_ground(request, protected)
+        ground = await self._same_ground(request) if ahead else None
+        ground = ground or await self._new_ground(request)
         engine, image, wanted = ground.engine, ground.image, ground.want
         life = self._spares.take(request.chat, wanted) if ahead else None
         if first and not (life and life.made) and self._spares.knows(request.chat):
@@ -192,7 +192,11 @@ class Container:
             life = Life(engine, wanted.body, wanted.expected, on_left=self._on_left(engine))
         run = Run(engine, image, ground.folder, request, life, wanted.expected, self._going)
         try:
-            return await run.result()
+            result = await run.result()
+        except Stopped as stopped:
+            said, _ = await to_the_end(_look_after(request, ground.folder, ""))
+            stopped.words = f"{stopped.words} {said}".strip()
+            raise
         except NotNow as changed:
             if changed.engine:
                 self._engines.forget(engine)
@@ -204,16 +208,18 @@ class Container:
         finally:
             if life.gave:
                 self._refill(request, ground)
+        said = await _look_after(request, ground.folder, result.output.text)
+        return replace(result, note=f"{said} {result.note}".strip()) if said else result
 
-    async def _new_ground(self, request: RunRequest, protected: tuple[Path, ...]) -> _Ground:
+    async def _new_ground(self, request: RunRequest) -> _Ground:
         """Looks at everything, one after the other, and gets what is missing. Raises PlaceUnavailable."""
-        folder = await in_thread(lambda: self._look(request, protected), "conch-folder")
+        folder = await in_thread(lambda: self._look(request), "conch-folder")
         engine = await self._engines.find()
         image = await self._images.ensure(engine, self._image(), request.on_progress)
         wanted = await in_thread(lambda: self._want(request, folder, engine, image, request.open), "conch-body")
         return _Ground(folder, engine, image, wanted)
 
-    async def _same_ground(self, request: RunRequest, protected: tuple[Path, ...]) -> _Ground | None:
+    async def _same_ground(self, request: RunRequest) -> _Ground | None:
         """As above where a box waits and time is short: all is looked at side by side, for the engine and the image
         that there were. None when one of them is another now."""
         engine = self._engines.last
@@ -222,7 +228,7 @@ class Container:
             return None
 
         def look() -> tuple[WorkFolder, Want]:
-            folder = self._look(request, protected)
+            folder = self._look(request)
             return folder, self._want(request, folder, engine, image, request.open)
 
         same = in_thread(lambda: is_same(engine, image), "conch-image")
@@ -235,9 +241,11 @@ class Container:
         self._images.forget(engine, image)
         return None
 
-    def _look(self, request: RunRequest, protected: tuple[Path, ...]) -> WorkFolder:
+    def _look(self, request: RunRequest) -> WorkFolder:
+        keys = map(Path, linked_keys(self._person or Path.home()))
+        protected = dict.fromkeys((*request.protected, *self._protected(), self._house.folder, *keys))
         folder = check_folder(request.folder, protected, self._person)
-        _check_for_box(folder, open=request.open)
+        _check_for_box(folder)
         return folder
 
     def _refill(self, request: RunRequest, ground: _Ground) -> None:
@@ -252,7 +260,6 @@ class Container:
             try:
                 wanted = same
                 if same.open != opened:
-                    _check_for_box(ground.folder, open=opened)
                     wanted = self._want(request, ground.folder, ground.engine, ground.image, opened)
             except (OSError, PlaceUnavailable):
                 return
@@ -282,6 +289,10 @@ class Container:
         self._on_fixed(PLACE_WORDS["image.fixed"], PLACE_WORDS["image.fixed.why"].format(size=size(image.size)))
 
 
+async def _look_after(request: RunRequest, folder: WorkFolder, printed: str) -> str:
+    return await in_thread(lambda: look_after(folder, printed, open=request.open), "conch-git")
+
+
 def _check_command(command: str | tuple[str, ...]) -> None:
     """Refuses, with words, what no box can be given: nothing, what is not text, and more than the kernel takes."""
     words = words_of(command)
@@ -297,13 +308,10 @@ def _check_command(command: str | tuple[str, ...]) -> None:
         raise PlaceUnavailable(PLACE_WORDS["container.too-long"])
 
 
-def _check_for_box(folder: WorkFolder, *, open: bool) -> None:
+def _check_for_box(folder: WorkFolder) -> None:
     own = Path(HOME)
     if folder.path == own or own in folder.path.parents:
         raise PlaceUnavailable(PLACE_WORDS["container.folder-tmp"].format(folder=shown(folder.path)))
-    if folder.git == "link" and not open:
-        step = NextStep(PLACE_WORDS["container.git-link.next"])
-        raise PlaceUnavailable(PLACE_WORDS["container.git-link"], next_step=step)
 
 
 def _person(engine: Engine) -> str:

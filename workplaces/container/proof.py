@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workplaces.container.box import MEMORY, OPEN_FILES, words_of
+from workplaces.container.box import MEMORY, OPEN_FILES, kept_inside, words_of
 from workplaces.container.engine import Engine
 from workplaces.container.image import Image
 from workplaces.container.life import Ended, Life
@@ -45,8 +45,9 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, life: Life, ended: E
     networks = sorted((seen.get("NetworkSettings") or {}).get("Networks") or {})
     host, config = seen.get("HostConfig") or {}, seen.get("Config") or {}
     mounts = {str(mount.get("Destination")): mount for mount in seen.get("Mounts") or ()}
-    git = mounts.get(str(folder.path / ".git"))
-    git_writable = folder.git != "none" and (git is None or bool(git.get("RW", True)))
+    kept = kept_inside(folder)
+    parts = [folder.path / path for path in kept] + ([folder.outside.target] if folder.outside else [])
+    git_writable = any(bool(mounts.get(str(path), {}).get("RW", True)) for path in parts)
     details |= {
         "read back": "yes",
         "network": ", ".join(networks) or str(host.get("NetworkMode")),
@@ -59,7 +60,7 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, life: Life, ended: E
         "processes": str(host.get("PidsLimit") or "no limit"),
         "processors": f"{int(host['NanoCpus']) / 1e9:g}" if host.get("NanoCpus") else "no limit",
         "open files": str(OPEN_FILES),
-        ".git": "none" if folder.git == "none" else "writable" if git_writable else "read-only",
+        ".git": "writable" if git_writable else "read-only" if parts else "none",
         "covered": str(len(folder.covers)),
     }
     network = bool(set(networks) - {"none"})
@@ -85,8 +86,6 @@ def note(request: RunRequest, engine: Engine, image: Image, folder: WorkFolder, 
     if ended.lost:
         key = "container.cut" if ended.code is not None else "container.ended" if ended.sure else "container.lost"
         said.append(PLACE_WORDS[key].format(engine=engine.name))
-    if folder.git == "file":
-        said.append(PLACE_WORDS["container.git-file"])
     return " ".join(said)
 
 

@@ -67,6 +67,7 @@ def want(
         "image": image.id,
         "folder": [str(folder.real), folder.device, folder.inode],
         "git": [folder.git, folder.git_identity],
+        "over": [_which(folder.real / path) for path in _over(folder)],
         "empty": [laid_over.st_dev, laid_over.st_ino, laid_over.st_ctime_ns],
         # the time in what it must see first is for that moment; which folder it is, is above
         "body": {name: value for name, value in body.items() if name != "Cmd"},
@@ -74,6 +75,20 @@ def want(
     network = body["HostConfig"]["NetworkMode"]
     text = json.dumps(key, sort_keys=True)
     return Want(engine=engine, body=body, expected=expected, key=text, open=network != "none")
+
+
+def _over(folder: WorkFolder) -> tuple[Path, ...]:
+    """What is laid over the folder, or over what: a file that was replaced since has lost its cover in the box."""
+    inside = (*folder.repository.kept, *folder.repository.pinned, *((folder.outside.source,) if folder.outside else ()))
+    return (*(cover.inside for cover in folder.covers), *folder.pins, *inside)
+
+
+def _which(path: Path) -> tuple[int, ...]:
+    try:
+        seen = path.lstat()
+    except OSError:
+        return ()
+    return seen.st_dev, seen.st_ino
 
 
 @dataclass(slots=True, eq=False)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 # Names from the home folder, between bars. A folder and a file are written alike: what is there decides.
-_KEYS = """
+_SECRETS = """
 # Keys to other machines and to signing
 .ssh | .gnupg | .gpg | .pki | .putty | .step | .age | .config/age | .config/sops | .minisign | .netrc | _netrc
 .authinfo | .authinfo.gpg | .pgpass | .my.cnf | .mylogin.cnf | .s3cfg | .boto
@@ -35,6 +37,8 @@ _KEYS = """
 .config/Dashlane | .config/Proton Pass | .config/protonmail | .config/proton-pass-cli | .local/share/secrets
 .config/keyring | .local/share/python_keyring | .config/rbw | .local/share/rbw | .ecryptfs | .Private | .cryptomator
 .electrum | .bitcoin | .ethereum | .config/solana | .monero
+"""
+_WORDS = """
 # Browsers
 .mozilla | .config/mozilla | .cache/mozilla | .librewolf | .waterfox | .zen | .floorp | .tor-browser
 .local/share/torbrowser | .config/google-chrome | .config/google-chrome-beta | .config/google-chrome-unstable
@@ -76,6 +80,7 @@ Library/Application Support/Slack | Library/Application Support/discord | Librar
 Library/Application Support/com.vercel.cli | Library/Application Support/doctl | .zsh_sessions
 Library/Application Support/AddressBook | Library/Calendars | Library/Metadata/CoreSpotlight
 """
+_KEYS = _SECRETS + _WORDS
 # What only root may read: it matters when Conch runs as root.
 _ROOT = """
 shadow | shadow- | krb5.keytab | ssh | wireguard | ipsec.secrets | ppp | NetworkManager/system-connections
@@ -88,6 +93,11 @@ GOOGLE_APPLICATION_CREDENTIALS | GH_CONFIG_DIR | NETRC | PGPASSFILE | HISTFILE |
 PASSWORD_STORE_DIR | CLAUDE_CONFIG_DIR | CODEX_HOME | VAULT_TOKEN_PATH | REGISTRY_AUTH_FILE | HF_TOKEN_PATH
 TF_CLI_CONFIG_FILE | BUNDLE_USER_CONFIG
 """
+
+# Where programs lie. A link from a key folder to there leads to no key.
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/etc/", "/opt/", "/nix/", "/gnu/", "/snap/", "/dev/", "/proc/", "/sys/")
+_MOST_ENTRIES = 1000
+_MOST_LISTED = 500
 
 
 def key_places(home: Path | None = None) -> tuple[Path, ...]:
@@ -118,6 +128,59 @@ def present_keys(home: Path) -> Iterator[str]:
             listed = list(names)  # it can be passed through and not read
         yield from (f"{folder}/{name}" for name in names.intersection(listed))
     yield from map(str, _moved(home))
+
+
+def linked_keys(home: Path, present: Iterable[str] | None = None) -> tuple[str, ...]:
+    """Files that lie elsewhere and that links in the folders of keys lead to (whoever keeps their settings in one
+    folder has such). Looks one folder deep; what belongs to the system is no key. Asked for every command, so a folder
+    is read again only once it changed. ``present`` is what ``present_keys`` gives, where that was asked already."""
+    found: dict[str, None] = {}
+    secrets = _secrets(home)
+    for name in filter(secrets.__contains__, present_keys(home) if present is None else present):
+        for folder in (name, *_read(name).folders):
+            for link in _read(folder).links:
+                real = os.path.realpath(link)
+                if not real.startswith((*_SYSTEM, f"{name}/")):
+                    found.update(dict.fromkeys((real,) if os.path.isfile(real) else _read(real).files))  # noqa: PTH113
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What lies directly in a folder, by whole path, and when that was so."""
+
+    changed: int = -1
+    folders: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+
+
+_NOTHING = _Listed()
+_listed: dict[str, _Listed] = {}
+
+
+def _read(folder: str) -> _Listed:
+    known = _listed.get(folder, _NOTHING)
+    try:
+        changed = os.stat(folder).st_mtime_ns  # noqa: PTH116 - many, for every command
+        if changed == known.changed:
+            return known
+        with os.scandir(folder) as entries:
+            seen = list(islice(entries, _MOST_ENTRIES))
+        links = tuple(entry.path for entry in seen if entry.is_symlink())
+        folders = tuple(entry.path for entry in seen if entry.is_dir(follow_symlinks=False))
+        files = tuple(entry.path for entry in seen if entry.is_file(follow_symlinks=False))
+    except OSError:
+        return _NOTHING
+    if len(_listed) >= _MOST_LISTED:
+        _listed.clear()
+    _listed[folder] = made = _Listed(changed, folders, files, links)
+    return made
+
+
+@lru_cache(maxsize=8)
+def _secrets(home: Path) -> frozenset[str]:
+    return frozenset(f"{home}/{name}" for name in _names(_SECRETS))
 
 
 @lru_cache(maxsize=8)

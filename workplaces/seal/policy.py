@@ -6,6 +6,7 @@ folder and what is its own, and has no network at all. *Open* is the person's ow
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
@@ -16,9 +17,9 @@ from pathlib import Path
 
 from workplaces.folder import WorkFolder, shown
 from workplaces.place import NextStep, PlaceUnavailable
+from workplaces.repository.look import Repository
 from workplaces.seal.environment import environment
-from workplaces.seal.gitdirs import git_parts
-from workplaces.seal.keys import key_places, known_keys, present_keys, root_places
+from workplaces.seal.keys import key_places, known_keys, linked_keys, present_keys, root_places
 from workplaces.seal.sockets import sockets_and_engines
 from workplaces.words import PLACE_WORDS
 
@@ -46,7 +47,7 @@ class Policy:
     Where paths lie within one another the inner one holds. What is ``hidden`` shows empty and takes nothing;
     ``private`` folders are the command's own, empty at first and gone afterwards; ``pinned`` folders keep their names
     (what is hidden or kept inside must not be moved aside); ``links`` are (where, to what) to be made again in private
-    folders; ``put_back`` is a link that must be the same afterwards, since no system can lay anything over one.
+    folders; ``repository`` is what must be looked at afterwards, since no system can lay anything over it.
     ``hosts`` is for whoever may reach some of the network: none yet may.
     """
 
@@ -61,7 +62,7 @@ class Policy:
     hidden_files: tuple[Path, ...] = ()
     pinned: tuple[Path, ...] = ()
     links: tuple[tuple[Path, Path], ...] = ()
-    put_back: tuple[Path, str] | None = None
+    repository: Repository | None = None
     hosts: tuple[str, ...] = ()
 
 
@@ -138,11 +139,13 @@ def _up(path: str) -> Iterator[str]:
 
 
 def hidden_when_sealed(home: Path, protected: Iterable[Path]) -> Hidden:
-    """The protected places and all key places that are there: of ``home``, and of the system when this is root."""
+    """The protected places and all key places that are there: of ``home``, and of the system when this is root. What
+    links in folders of keys lead to is among them."""
     keys = known_keys(home)  # these are looked for more quickly all at once
     others = (place for place in protected if place not in keys)
     root = root_places() if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
-    return hidden_now((*dict.fromkeys(others), *present_keys(home), *root))
+    present = tuple(present_keys(home))
+    return hidden_now((*dict.fromkeys(others), *present, *linked_keys(home, present), *root))
 
 
 def hidden_when_open(home: Path, protected: Iterable[Path]) -> Hidden:
@@ -159,9 +162,9 @@ def sealed_policy(work: WorkFolder, *, home: Path, caches: Path, hidden: Hidden)
     ``hidden`` is what ``hidden_when_sealed`` found; every socket in use and every engine's is hidden beside it.
     ``caches`` is the folder's own, and must exist.
     """
-    engines = hidden_now(sockets_and_engines(home))
+    engines = hidden_now((*sockets_and_engines(home), *network_devices()))
     found = Hidden((*hidden.folders, *engines.folders), (*hidden.files, *engines.files))
-    git = git_parts(work)
+    git = work.repository
     private = private_folders()
     return Policy(
         start=work.real,
@@ -175,7 +178,7 @@ def sealed_policy(work: WorkFolder, *, home: Path, caches: Path, hidden: Hidden)
         hidden_files=tuple(map(Path, found.files)),
         pinned=(*git.pinned, *_on_the_way(work.real, found)),
         links=_links(work, private),
-        put_back=git.link,
+        repository=git,
     )
 
 
@@ -200,6 +203,16 @@ def private_folders() -> tuple[Path, ...]:
         return ()
     real = (os.path.realpath(name) for name in _PRIVATE)
     return tuple(Path(path) for path in dict.fromkeys(real) if os.path.isdir(path))  # noqa: PTH112
+
+
+def network_devices() -> Iterator[str]:
+    """Where the kernel shows this computer's network devices (a box without network has its own, elsewhere)."""
+    top = "/sys/class/net"
+    for name in os.listdir(top) if os.path.isdir(top) else ():  # noqa: PTH112, PTH208 - for every command
+        with contextlib.suppress(OSError):  # not every entry is one
+            link = os.readlink(f"{top}/{name}")  # noqa: PTH115
+            yield os.path.normpath(f"{top}/{link}/..")
+    yield top
 
 
 @lru_cache(maxsize=1)

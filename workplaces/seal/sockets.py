@@ -15,10 +15,15 @@ from pathlib import Path
 
 # Folders of sockets and of machines' keys, from the home folder.
 _ENGINE_FOLDERS = (
-    *(".docker/run", ".docker/desktop", ".docker/contexts", ".lima", ".colima", ".orbstack"),
+    *(".docker", ".lima", ".colima", ".config/colima", ".orbstack", ".rd", ".1password"),
     *(".local/share/containers/podman/machine", ".local/share/docker", ".minikube", ".crc"),
 )
-_ENGINE_FILES = (".rd/docker.sock", ".Xauthority", ".ICEauthority", ".config/containers/podman-connections.json")
+_ENGINE_FILES = (
+    ".bitwarden-ssh-agent.sock",
+    ".Xauthority",
+    ".ICEauthority",
+    ".config/containers/podman-connections.json",
+)
 _SYSTEM = (
     *("/var/snap/lxd/common/lxd", "/var/lib/lxd/unix.socket", "/var/lib/incus/unix.socket"),
     *("/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/libvirt", "/var/lib/rancher"),

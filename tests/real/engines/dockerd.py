@@ -33,7 +33,8 @@ class Dockerd:
     ``host`` is what DOCKER_HOST takes, ``socket`` the same as a path. ``image`` is the product's default image, which
     the registry mirror on loopback serves, as it does ``bare`` (no shell in it) and ``slow`` (a pull to watch).
     ``registry`` (``127.0.0.1:<port>``) answers honestly that it has no other image; anything else outside is refused
-    at once, since no traffic leaves this machine. ``gateway`` is this computer as an open box sees it.
+    at once, since no traffic leaves this machine; ``line`` is the way to it. ``gateway`` is this computer as an open
+    box sees it.
     """
 
     image = images.NODE
@@ -55,8 +56,8 @@ class Dockerd:
         self._stop_stray()
         self.home.mkdir(parents=True, exist_ok=True)
         self._registry = Registry(images.storage(), self._run / "registry", readonly=True)
-        self._line = Throttle(self._registry.port)
-        self.registry = f"127.0.0.1:{self._line.port}"
+        self.line = Throttle(self._registry.port)
+        self.registry = f"127.0.0.1:{self.line.port}"
         try:
             self.start()
         except BaseException:
@@ -146,7 +147,7 @@ class Dockerd:
 
     def slowly(self, bytes_per_second: float) -> AbstractContextManager[None]:
         """For as long as this lasts, images come that slowly."""
-        return self._line.slowly(bytes_per_second)
+        return self.line.slowly(bytes_per_second)
 
     def pull(self, image: str) -> None:
         with self.client() as client:
@@ -191,7 +192,7 @@ class Dockerd:
             with contextlib.suppress(Exception):
                 self.clear()
         self.stop()
-        self._line.close()
+        self.line.close()
         self._registry.stop()
         self._ip("link", "del", self._bridge, check=False)
         remove(self._run)

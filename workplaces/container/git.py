@@ -1,0 +1,35 @@
+"""What there is to say of git once a command in a box has ended."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from workplaces.folder import WorkFolder, shown
+from workplaces.repository.after import restore
+from workplaces.repository.look import named_in
+from workplaces.words import PLACE_WORDS
+
+
+def look_after(folder: WorkFolder, printed: str, *, open: bool) -> str:
+    """Takes out of git's way what a sealed command put there, and says why git did not find its repository. Gives the
+    words for both, for the person and the model. Touches the disk; call it when the command is dead."""
+    said = [] if open else [restore(folder.repository)]
+    if "not a git repository" in printed:
+        said.append(_not_found(folder))
+    if open and "worktrees" in printed and "Read-only file system" in printed and _records(folder):
+        said.append(PLACE_WORDS["container.git-records"])
+    return " ".join(filter(None, said))
+
+
+def _records(folder: WorkFolder) -> bool:
+    return bool(folder.records or (folder.outside and folder.outside.records))
+
+
+def _not_found(folder: WorkFolder) -> str:
+    if folder.git == "file" and folder.outside is None:
+        return PLACE_WORDS["container.git-other"].format(place=shown(Path(named_in(folder.real / ".git"))))
+    around = next((above for above in folder.real.parents if os.path.lexists(above / ".git")), None)
+    if folder.git == "none" and around is not None:
+        return PLACE_WORDS["container.git-elsewhere"].format(place=shown(around))
+    return ""
