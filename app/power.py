@@ -20,7 +20,7 @@ _PATIENCE = 2.0
 
 
 class Power:
-    """Asked in any thread; looks at most every half minute, which may take a moment."""
+    """Asked in any thread, and never waited for: what was seen last is given, and looked at again behind."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,12 +28,17 @@ class Power:
         self._saving = False
 
     def saving(self) -> bool:
-        """Whether the battery is to be saved now. Never raises."""
+        """Whether the battery is to be saved, as of half a minute ago at most. Not before it was seen. Never raises."""
         with self._lock:
             if time.monotonic() - self._looked > _FRESH:
-                self._saving = look()
                 self._looked = time.monotonic()
+                threading.Thread(target=self._look, name="conch-power", daemon=True).start()
             return self._saving
+
+    def _look(self) -> None:
+        saving = look()
+        with self._lock:
+            self._saving = saving
 
 
 def look() -> bool:

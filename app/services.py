@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from app.chats.events import ChatEvent, TurnStarted
 from app.health.fixed import FixedLog
 from app.home import Home, Presence, protected_places
+from app.power import Power
 from app.preferences import Preferences
 from workplaces.service import PlaceSettings, WorkPlaces
 
@@ -40,10 +41,22 @@ class PlaceServices:
         self.fixed = FixedLog(home.fixed)
         self.places = WorkPlaces(
             home.places,
-            settings=lambda: PlaceSettings(image=self.preferences.get("container.image")),
+            settings=self._settings,
             protected=self.protected,
             on_fixed=self.fixed.note,
             output=home.output,
+            saving=Power().saving,
+        )
+
+    def _settings(self) -> PlaceSettings:
+        get = self.preferences.get
+        return PlaceSettings(
+            image=get("container.image"),
+            memory=get("container.memory"),
+            cpus=get("container.cpus"),
+            runtime=get("container.runtime"),
+            gpus=get("container.gpus"),
+            spares=get("container.spares"),
         )
 
     def protected(self) -> tuple[Path, ...]:

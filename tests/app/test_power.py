@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from app import power
+from tests.workplaces.looking import until
 
 
 def program(folder: Path, name: str, line: str) -> None:
@@ -55,11 +57,21 @@ def test_macos(programs: Path, monkeypatch: pytest.MonkeyPatch, mode: str, savin
     assert power.look() is saving
 
 
-def test_it_is_asked_again_after_a_while_and_not_before(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_looked_at_behind_and_again_after_a_while(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[bool] = []
+
+    def slow() -> bool:
+        time.sleep(0.3)
+        looked.append(True)
+        return True
+
+    monkeypatch.setattr(power, "look", slow)
     made = power.Power()
-    monkeypatch.setenv("PATH", str(programs))
-    assert made.saving() is False
-    (programs / "platform_profile").write_text("low-power")
-    assert made.saving() is False
+    began = time.monotonic()
+    assert (made.saving(), made.saving()) == (False, False)
+    assert time.monotonic() - began < 0.2, "nobody waits for it"
+    await until(made.saving, 5)
+    assert len(looked) == 1
     monkeypatch.setattr(power, "_FRESH", 0.0)
-    assert made.saving() is True
+    made.saving()
+    await until(lambda: len(looked) == 2, 5)

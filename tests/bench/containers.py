@@ -126,7 +126,7 @@ class Bench:
         self._image = image
         self._runner = runner
         self._with = Container(scratch / "conch", image=lambda: image)
-        self._without = Container(scratch / "conch", image=lambda: image, spares=SpareRules(most=0))
+        self._without = Container(scratch / "conch", image=lambda: image, spares=SpareRules(most=lambda: 0))
         self._folder = scratch / "work"
         _fill(self._folder)
         self._spill = scratch / "spill"

@@ -28,7 +28,9 @@ class TestContainer(PlaceContract):
     @pytest.fixture
     async def place(self, docker_host: Dockerd, tmp_path: Path) -> AsyncIterator[WorkPlace]:
         self.docker = docker_host
-        self.container = Container(tmp_path / "container", image=lambda: docker_host.image, spares=SpareRules(most=0))
+        self.container = Container(
+            tmp_path / "container", image=lambda: docker_host.image, spares=SpareRules(most=lambda: 0)
+        )
         yield self.container
         await self.container.close()
 

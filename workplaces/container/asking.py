@@ -83,6 +83,8 @@ def read_facts(
         kind="podman" if podman is not None else "docker",
         rootless=any("name=rootless" in option for option in options) or info.get("Rootless") is True,
         kernel=kernel,
+        runtimes=() if podman is not None else tuple(sorted(info.get("Runtimes") or {})),
+        gpus=podman is None and _has_gpus(info),
     )
 
 
@@ -97,6 +99,12 @@ def _limits(info: Mapping[str, Any], podman: Mapping[str, Any] | None) -> tuple[
         there = podman["host"].get("cgroupControllers") or ()
         kept = [limit for limit in kept if groups[limit] in there]
     return tuple(kept)
+
+
+def _has_gpus(info: Mapping[str, Any]) -> bool:
+    """Whether it can give graphics processors away: by NVIDIA's runtime, or by a device that it found (CDI)."""
+    devices = info.get("DiscoveredDevices") or ()
+    return "nvidia" in (info.get("Runtimes") or {}) or any("gpu" in str(device.get("ID")) for device in devices)
 
 
 def is_podman(version: Mapping[str, Any]) -> bool:

@@ -20,9 +20,7 @@ from workplaces.folder import WorkFolder
 HOME = "/tmp/home"  # noqa: S108 - the box's own /tmp, not this computer's
 WORK_LABEL, CHAT_LABEL, HOME_LABEL, OWNER_LABEL = "conch.work", "conch.chat", "conch.home", "conch.owner"
 TMP_BYTES = 2 << 30
-MEMORY = 4 << 30
 PIDS = 512
-CPUS = 2
 OPEN_FILES = 16_384
 LONGEST_ARGUMENT = 128 * 1024 - 1  # MAX_ARG_STRLEN: what the kernel takes as one argument, its end included
 LONGEST_COMMAND = 1 << 20  # all arguments; the kernel takes two megabytes, the environment included
@@ -98,6 +96,17 @@ def line_for(command: str | tuple[str, ...], mark: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a person may choose of their boxes: gigabytes of ``memory``, ``cpus``, a ``runtime`` by the engine's name
+    for it (empty: the engine's own), and whether the engine's ``gpus`` are there."""
+
+    memory: int = 4
+    cpus: int = 2
+    runtime: str = ""
+    gpus: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BoxAsk:
     """What a box is wanted for. Not for which command: it is given that later.
 
@@ -111,6 +120,7 @@ class BoxAsk:
     open: bool
     user: str
     empty: Path
+    options: Options = Options()
     volumes: tuple[str, ...] = ()
     chat: str = ""
     installation: str = ""
@@ -128,6 +138,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
       runners start what they made there; ``nosuid,nodev``.
     * ``PidsLimit``, ``Memory`` with ``MemorySwap`` equal (so no swap on top), ``NanoCpus``: a fork bomb or a leak ends
       the box and not the computer. More CPUs than the engine has would be an error.
+    * ``Runtime`` and ``DeviceRequests`` only where the person chose a stronger runtime, or the graphics processors.
     * ``Ulimits``: no core dumps (they would land in the work folder); open files enough for any build, and not the
       engine's own limit, which may be without end and makes programs that close every number slow.
     * ``Init``: something reaps orphans, passes signals on, and reports 128+n for a signal.
@@ -166,13 +177,17 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
         "Mounts": [*_volumes(ask), *mounts(ask.folder, open=ask.open, empty=ask.empty)],
     }
     if "memory" in facts.limits:
-        host["Memory"] = MEMORY
+        host["Memory"] = ask.options.memory << 30
     if "swap" in facts.limits:
-        host["MemorySwap"] = MEMORY
+        host["MemorySwap"] = ask.options.memory << 30
     if "pids" in facts.limits:
         host["PidsLimit"] = PIDS
     if "cpus" in facts.limits:
-        host["NanoCpus"] = min(CPUS, facts.cpus) * 1_000_000_000
+        host["NanoCpus"] = min(ask.options.cpus, facts.cpus) * 1_000_000_000
+    if ask.options.runtime:
+        host["Runtime"] = ask.options.runtime
+    if ask.options.gpus:
+        host["DeviceRequests"] = [{"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}]
     return {
         "Image": ask.image,
         "Entrypoint": ["/bin/sh"],

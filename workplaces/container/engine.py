@@ -40,6 +40,8 @@ class EngineFacts:
     kind: Kind = "docker"
     rootless: bool = False
     kernel: str = ""
+    runtimes: tuple[str, ...] = ()
+    gpus: bool = False
 
     def user(self, uid: int, gid: int) -> str:
         """Who a box's command is, so that what it makes belongs to the person with these numbers.

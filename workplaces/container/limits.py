@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workplaces.container.box import CPUS, MEMORY, PIDS
+from workplaces.container.box import PIDS, Options
 from workplaces.container.engine import Engine, EngineFacts
 from workplaces.container.podman import counts_processes
 from workplaces.words import PLACE_WORDS
@@ -18,10 +18,11 @@ def holds(facts: EngineFacts) -> tuple[str, ...]:
     return tuple(what for what in _WHAT if what in facts.limits or (what == "pids" and counts_processes(facts)))
 
 
-def in_words(engine: Engine | None) -> str:
+def in_words(engine: Engine | None, options: Options) -> str:
     """What a command may use, for the model and for Settings. Without an engine: what is asked of one."""
     kept = holds(engine.facts) if engine else _WHAT
-    amounts = {"memory": MEMORY >> 30, "cpus": min(CPUS, engine.facts.cpus) if engine else CPUS, "pids": PIDS}
+    cpus = min(options.cpus, engine.facts.cpus) if engine else options.cpus
+    amounts = {"memory": options.memory, "cpus": cpus, "pids": PIDS}
     said = []
     if kept:
         words = [PLACE_WORDS[f"limits.{what}"].format(amount=amounts[what]) for what in kept]

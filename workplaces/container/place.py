@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, expected, seal, words_of
+from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, Options, expected, seal, words_of
 from workplaces.container.engine import Engine
 from workplaces.container.finding import Engines
 from workplaces.container.git import look_after
@@ -25,6 +25,7 @@ from workplaces.container.threads import in_thread, to_the_end
 from workplaces.folder import WorkFolder, check_folder, shown
 from workplaces.place import (
     CONTAINER,
+    NextStep,
     PlaceStatus,
     PlaceUnavailable,
     RunRequest,
@@ -53,9 +54,9 @@ class _Ground:
 class Container:
     """The container on this computer's engine.
 
-    ``home`` is the folder in Conch's home that is its own; ``image`` and ``protected`` are asked for every command.
-    ``on_fixed`` is called on the loop with (what was done, why). ``env`` and ``person`` (the home folder) are this
-    process's unless given. ``spares`` says how many boxes may be made ahead.
+    ``home`` is the folder in Conch's home that is its own; ``image``, ``options`` and ``protected`` are asked for every
+    command. ``on_fixed`` is called on the loop with (what was done, why). ``env`` and ``person`` (the home folder) are
+    this process's unless given. ``spares`` says how many boxes may be made ahead.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Container:
         home: Path,
         *,
         image: Callable[[], str],
+        options: Callable[[], Options] = Options,
         protected: Callable[[], tuple[Path, ...]] = tuple,
         on_fixed: Callable[[str, str], None] | None = None,
         env: Mapping[str, str] | None = None,
@@ -71,6 +73,7 @@ class Container:
     ) -> None:
         self._house = House(home)
         self._image = image
+        self._options = options
         self._protected = protected
         self._on_fixed = on_fixed or (lambda what, why: None)
         self._person = person
@@ -96,7 +99,7 @@ class Container:
         return PLACE_WORDS["container.where"]
 
     def about(self, folder: Path) -> str:
-        limits = in_words(self._engines.last)
+        limits = in_words(self._engines.last, self._options())
         return PLACE_WORDS["container.about"].format(image=self._image(), folder=shown_inside(folder), limits=limits)
 
     async def standing(self, *, look: bool = False) -> PlaceStatus:
@@ -133,7 +136,9 @@ class Container:
                 "found": engine.endpoint.source,
                 "image": self._image(),
                 "image here": "yes" if there else "no",
-                "limits": in_words(engine),
+                "limits": in_words(engine, self._options()),
+                "runtimes": ", ".join(engine.facts.runtimes),
+                "gpus": "yes" if engine.facts.gpus else "no",
             },
         )
 
@@ -268,13 +273,15 @@ class Container:
         asyncio.get_running_loop().call_later(_REFILL_AFTER, fill)
 
     def _want(self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, open: bool) -> Want:
-        empty = self._house.empty()
+        empty, options = self._house.empty(), self._options()
+        _check_options(options, engine)
         ask = BoxAsk(
             image=str(image.reference),
             folder=folder,
             open=open,
             user=_person(engine),
             empty=empty,
+            options=options,
             volumes=image.volumes,
             chat=request.chat,
             installation=self._house.installation(),
@@ -306,6 +313,17 @@ def _check_command(command: str | tuple[str, ...]) -> None:
         raise PlaceUnavailable(PLACE_WORDS["container.not-text"])
     if max(lengths) > LONGEST_ARGUMENT or sum(lengths) > LONGEST_COMMAND:
         raise PlaceUnavailable(PLACE_WORDS["container.too-long"])
+
+
+def _check_options(options: Options, engine: Engine) -> None:
+    """Refuses, with words, what the engine has not. A box without it is not what the person chose."""
+    step = NextStep(PLACE_WORDS["container.options.next"], action="settings:container.runtime")
+    if options.runtime and options.runtime not in engine.facts.runtimes:
+        has = ", ".join(engine.facts.runtimes) or PLACE_WORDS["container.runtime.own"]
+        words = PLACE_WORDS["container.runtime"].format(engine=engine.name, name=options.runtime, has=has)
+        raise PlaceUnavailable(words, next_step=step)
+    if options.gpus and not engine.facts.gpus:
+        raise PlaceUnavailable(PLACE_WORDS["container.gpus"].format(engine=engine.name), next_step=step)
 
 
 def _check_for_box(folder: WorkFolder) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workplaces.container.box import MEMORY, OPEN_FILES, kept_inside, words_of
+from workplaces.container.box import OPEN_FILES, kept_inside, words_of
 from workplaces.container.engine import Engine
 from workplaces.container.image import Image
 from workplaces.container.life import Ended, Life
@@ -59,6 +59,8 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, life: Life, ended: E
         "memory": size(int(host.get("Memory") or 0)) if host.get("Memory") else "no limit",
         "processes": str(host.get("PidsLimit") or "no limit"),
         "processors": f"{int(host['NanoCpus']) / 1e9:g}" if host.get("NanoCpus") else "no limit",
+        "runtime": str(host.get("Runtime") or "the engine's own"),
+        "graphics": "yes" if host.get("DeviceRequests") else "no",
         "open files": str(OPEN_FILES),
         ".git": "writable" if git_writable else "read-only" if parts else "none",
         "covered": str(len(folder.covers)),
@@ -78,7 +80,8 @@ def note(request: RunRequest, engine: Engine, image: Image, folder: WorkFolder, 
     """What the model should know beside the output and the code. Empty when there is nothing to say."""
     said = []
     if ended.memory or (ended.seen.get("State") or {}).get("OOMKilled"):
-        said.append(PLACE_WORDS["container.oom"].format(memory=size(MEMORY)))
+        limit = int((ended.seen.get("HostConfig") or {}).get("Memory") or 0)
+        said.append(PLACE_WORDS["container.oom" if limit else "container.oom.all"].format(memory=size(limit)))
     program = words_of(request.command)[0]
     if not ended.program and ended.code in (126, 127):
         key = "container.not-found" if ended.code == 127 else "container.not-executable"

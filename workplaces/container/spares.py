@@ -28,16 +28,20 @@ def _no() -> bool:
     return False
 
 
+def _four() -> int:
+    return 4
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpareRules:
-    """How many spares there may be: ``each`` for one chat, ``most`` in all (0: none are made).
+    """How many spares there may be: ``each`` for one chat, ``most`` in all (asked each time; 0: none are made).
 
     A chat has one for ``keep`` seconds after its last command. None are made, and those that wait go, while ``saving``
     says that the battery is to be saved; it is asked in any thread.
     """
 
     each: int = 1
-    most: int = 4
+    most: Callable[[], int] = _four
     keep: float = 600.0
     saving: Callable[[], bool] = _no
 
@@ -154,7 +158,7 @@ class Spares:
 
     def refill(self, chat: str, wanted: Want) -> None:
         """Sees to it that the chat has its spares again, of this kind, after (or while) a command of it runs."""
-        if not chat or self._rules.most <= 0:
+        if not chat or self._rules.most() <= 0:
             return
         saving = self._rules.saving()
         with self._changed:
@@ -167,7 +171,7 @@ class Spares:
                 if spare not in kept:
                     self._throw(spare)
             found.spares = kept
-            count = 0 if saving else max(0, min(self._rules.each, self._rules.most) - len(kept))
+            count = 0 if saving else max(0, min(self._rules.each, self._rules.most()) - len(kept))
             for _ in range(count):
                 self._make_room()
                 on_left = self._on_left(wanted.engine)
@@ -207,7 +211,7 @@ class Spares:
 
     def _make_room(self) -> None:
         """Takes one from whoever ran something the longest ago, when there are as many as there may be."""
-        while sum(len(found.spares) for found in self._chats.values()) >= self._rules.most:
+        while sum(len(found.spares) for found in self._chats.values()) >= max(1, self._rules.most()):
             oldest = min((found for found in self._chats.values() if found.spares), key=lambda found: found.last)
             self._throw(oldest.spares.pop(0))
 
