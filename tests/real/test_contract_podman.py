@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -29,11 +30,22 @@ def docker_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 class TestPodman(on_docker.TestContainer):
+    _looked: ClassVar[set[type]] = set()
+
+    def first(self) -> bool:
+        """Whether this is the class's first test. An open box takes its time here, so it is looked at once."""
+        new = type(self) not in self._looked
+        self._looked.add(type(self))
+        return new
+
     async def assert_there(self, place: WorkPlace, folder: Path) -> None:
+        await self.assert_podman(place, folder, (False, True) if self.first() else (False,))
+
+    async def assert_podman(self, place: WorkPlace, folder: Path, ways: tuple[bool, ...]) -> None:
         assert place.id == CONTAINER
         look = "hostname; cat /proc/1/cmdline; grep . /proc/self/cgroup; cat /run/.containerenv; cat /proc/self/uid_map"
         here = Path("/proc/self/uid_map").read_text().split()
-        requests = [RunRequest(command=look, folder=folder, open=opened) for opened in (False, True)]
+        requests = [RunRequest(command=look, folder=folder, open=opened) for opened in ways]
         for result in await asyncio.gather(*map(place.run, requests)):
             assert result.code == 0, result.output.text
             assert result.output.out.splitlines()[0] == result.proof.target[:12]
@@ -50,11 +62,21 @@ class TestPodman(on_docker.TestContainer):
 class TestPodmanWithSpares(on_docker.TestContainerWithSpares, TestPodman):
     """The same, with boxes that were made before the command came."""
 
+    async def assert_there(self, place: WorkPlace, folder: Path) -> None:
+        if self.first():
+            self._looked.discard(type(self))
+            await super().assert_there(place, folder)
+            return
+        await self.assert_podman(place, folder, (False,))
+        result = await place.run(RunRequest(command="true", folder=folder))
+        assert result.proof.details["box"] == "made ahead"
 
+
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("suite", ["TestPodman", "TestPodmanWithSpares"])
 def test_the_contract_holds_for_an_ordinary_user_on_a_podman_of_their_own(
     ordinary_user: Person, rootless_podman: Podman, suite: str
 ) -> None:
     env = {**env_for(rootless_podman), "CI": "1"}
-    done = ordinary_user.pytest("-q", "-x", f"{__file__}::{suite}", timeout=118, env=env)
+    done = ordinary_user.pytest("-q", "-x", f"{__file__}::{suite}", timeout=380, env=env)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
