@@ -177,6 +177,14 @@ def _limits(limits: Sequence[Mapping[str, Any]], facts: EngineFacts) -> list[dic
     ]
 
 
+def _wanted(limits: Sequence[Mapping[str, Any]], facts: EngineFacts) -> dict[str, int]:
+    return {f"RLIMIT_{limit['type'].upper()}": limit["hard"] for limit in _limits(limits, facts)}
+
+
+def _found(limits: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    return {str(limit["Name"]): int(limit["Hard"]) for limit in limits}
+
+
 def processes(facts: EngineFacts) -> int:
     """The most processes (RLIMIT_NPROC) of a box: a guard where the engine's own limit does not hold, if it can be.
 
@@ -240,7 +248,6 @@ def as_docker(seen: Mapping[str, Any]) -> dict[str, Any]:
 def not_kept(body: Mapping[str, Any], seen: Mapping[str, Any], facts: EngineFacts) -> list[str]:
     """What of the seal is not in what Podman says of the box that it made. Empty when all is."""
     asked, config, host = body["HostConfig"], seen.get("Config") or {}, seen.get("HostConfig") or {}
-    limits = {str(limit.get("Name")): limit.get("Hard") for limit in host.get("Ulimits") or ()}
     mounts = {str(mount.get("Destination")): mount for mount in seen.get("Mounts") or ()}
     tmpfs = host.get("Tmpfs") or {}
 
@@ -265,13 +272,11 @@ def not_kept(body: Mapping[str, Any], seen: Mapping[str, Any], facts: EngineFact
         "no other mounts": lambda: set(mounts) <= {mount["Target"] for mount in asked["Mounts"]} | set(tmpfs),
         "memory": lambda: "Memory" not in asked or host.get("Memory") == asked["Memory"],
         "processes": lambda: "PidsLimit" not in asked or host.get("PidsLimit") == asked["PidsLimit"],
-        "limits": lambda: all(
-            limits.get(f"RLIMIT_{limit['type'].upper()}") == limit["hard"] for limit in _limits(asked["Ulimits"], facts)
-        ),
+        "limits": lambda: _wanted(asked["Ulimits"], facts).items() <= _found(host["Ulimits"]).items(),
     }
     missing = []
     for what, holds in kept.items():
-        with contextlib.suppress(TypeError, AttributeError, ValueError):
+        with contextlib.suppress(TypeError, AttributeError, ValueError, KeyError):
             if holds():
                 continue
         missing.append(what)
