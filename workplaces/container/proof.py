@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workplaces.container.box import MEMORY, OPEN_FILES, words_of
+from workplaces.container import limits
+from workplaces.container.box import MEMORY, words_of
 from workplaces.container.engine import Engine
 from workplaces.container.image import Image
 from workplaces.container.life import Ended, Life
+from workplaces.container.paths import inside
 from workplaces.folder import WorkFolder
 from workplaces.place import CONTAINER, Proof, RunRequest
 from workplaces.words import PLACE_WORDS
@@ -45,7 +47,7 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, life: Life, ended: E
     networks = sorted((seen.get("NetworkSettings") or {}).get("Networks") or {})
     host, config = seen.get("HostConfig") or {}, seen.get("Config") or {}
     mounts = {str(mount.get("Destination")): mount for mount in seen.get("Mounts") or ()}
-    git = mounts.get(str(folder.path / ".git"))
+    git = mounts.get(inside(folder.path / ".git"))
     git_writable = folder.git != "none" and (git is None or bool(git.get("RW", True)))
     details |= {
         "read back": "yes",
@@ -56,12 +58,14 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, life: Life, ended: E
         "seccomp": "the engine's" if engine.facts.seccomp else "none",
         "root": "read-only" if host.get("ReadonlyRootfs") else "writable",
         "memory": size(int(host.get("Memory") or 0)) if host.get("Memory") else "no limit",
-        "processes": str(host.get("PidsLimit") or "no limit"),
+        "processes": limits.processes(host, engine.facts),
         "processors": f"{int(host['NanoCpus']) / 1e9:g}" if host.get("NanoCpus") else "no limit",
-        "open files": str(OPEN_FILES),
+        "open files": limits.open_files(host),
         ".git": "none" if folder.git == "none" else "writable" if git_writable else "read-only",
         "covered": str(len(folder.covers)),
     }
+    if missing := limits.missing_words(engine.facts):
+        details["not limited"] = missing
     network = bool(set(networks) - {"none"})
     return Proof(
         place=str(CONTAINER),
