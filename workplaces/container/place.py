@@ -133,6 +133,7 @@ class Container:
                 "image": self._image(),
                 "image here": "yes" if there else "no",
                 "limits": in_words(engine),
+                **({"passed over": passed} if (passed := self._engines.passed_over) else {}),
             },
         )
 
@@ -158,7 +159,7 @@ class Container:
             if engine is not None and await in_thread(lambda: engine.answers(HUNG_LIMIT), "conch-ping"):
                 await in_thread(lambda: self._going.wait(_GOING_LIMIT), "conch-going")
         await in_thread(lambda: self._leftovers.wait(HUNG_LIMIT), "conch-leftovers")
-        self._engines.close()
+        await in_thread(self._engines.close, "conch-engine")
 
     async def run(self, request: RunRequest) -> RunResult:
         """Runs one command in a fresh box. See ``WorkPlace.run``."""

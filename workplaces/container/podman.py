@@ -33,7 +33,12 @@ class PodmanEngine(Engine):
         import docker.errors
 
         body = paths.told(body) if sys.platform == "win32" else body
-        made = self._ask("POST", "/containers/create", libpod(body, self.facts, name))
+        try:
+            made = self._ask("POST", "/containers/create", libpod(body, self.facts, name))
+        except docker.errors.APIError as error:
+            if "image not known" in str(error.explanation):  # as Docker says it
+                raise docker.errors.ImageNotFound(str(error), error.response, error.explanation) from error
+            raise
         box = str(made["Id"])
         try:
             missing = not_kept(body, self._inspect(box), self.facts)
