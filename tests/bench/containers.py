@@ -37,7 +37,7 @@ from tests.real.engines import person as persons
 from tests.real.engines import podman as podmans
 from tests.real.engines.needs import need
 from tests.workplaces.looking import until
-from workplaces.container.box import HOME, MEMORY, OPEN_FILES, PIDS, TMP_BYTES
+from workplaces.container.box import HOME, OPEN_FILES, PIDS, TMP_BYTES, Options
 from workplaces.container.place import Container
 from workplaces.container.spares import SpareRules
 from workplaces.output import OutputKeeper
@@ -303,7 +303,8 @@ class Bench:
         line = [self._cli, "run", how, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"]
         line += ["--init", "--log-driver", "none", "--stop-signal", "SIGKILL", "--network", "none"]
         line += ["--tmpfs", f"/tmp:rw,exec,nosuid,nodev,size={TMP_BYTES},mode=1777"]
-        line += ["--memory", str(MEMORY), "--memory-swap", str(MEMORY), "--pids-limit", str(PIDS)]
+        memory = str(Options().memory << 30)
+        line += ["--memory", memory, "--memory-swap", memory, "--pids-limit", str(PIDS)]
         line += ["--cpus", str(min(2, os.cpu_count() or 1)), "--ulimit", "core=0", "--ulimit", f"nofile={OPEN_FILES}"]
         line += ["--user", f"{os.getuid()}:{os.getgid()}", "--env", f"HOME={HOME}", "--env", "LANG=C.UTF-8"]
         line += ["--label", "conch.bench=1", "--workdir", folder, "--no-healthcheck"]

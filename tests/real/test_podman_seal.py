@@ -181,6 +181,8 @@ async def test_where_no_limit_holds_it_is_said(run: Run, place: Container, docke
     assert result.output.out.split()[2:4] == ["512", "512"]
     assert result.proof.details["memory"] == "no limit"
     assert result.proof.details["processors"] == "no limit"
+    assert result.proof.details["processes"] == "512, counted by the kernel"
+    assert result.proof.details["not limited"] == "memory or processors"
 
 
 async def test_too_many_processes_are_refused_and_the_next_command_is_none_the_worse(run: Run) -> None:

@@ -134,6 +134,11 @@ class EngineDouble:
         self.asked.append(line)
         return any(rule(handler) for pattern, rule in list(self._rules) if pattern.search(line))
 
+    def end(self, box: Box, code: int = 137) -> None:
+        """The box ends, as one that was killed by somebody."""
+        box.code, box.status = code, "exited"
+        box.ended.set()
+
     def find(self, name: str) -> Box | None:
         return next((box for box in self.boxes.values() if name in (box.id, box.name)), None)
 

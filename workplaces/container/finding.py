@@ -14,7 +14,7 @@ from workplaces.container.contexts import BadEndpoint, Endpoint, endpoints
 from workplaces.container.engine import NEED, Engine
 from workplaces.container.machine import machines
 from workplaces.container.podman_service import PodmanService
-from workplaces.container.refusals import NoEngine, Unusable, in_words
+from workplaces.container.refusals import NoEngine, Unusable, in_words, passed_over
 from workplaces.container.threads import in_thread
 from workplaces.container.waking import Sleeper, Waking
 from workplaces.place import NextStep, OnProgress, PlaceUnavailable
@@ -44,6 +44,7 @@ class Engines:
         self._service = PodmanService(folder, self._env) if folder is not None else None
         self._engine: Engine | None = None
         self._from: tuple[Endpoint, ...] = ()
+        self._passed = ""
         self._looking: asyncio.Future[Engine] | None = None
         self._lock = threading.Lock()
 
@@ -51,6 +52,11 @@ class Engines:
     def last(self) -> Engine | None:
         """The engine that was found last, if it is still the one to use."""
         return self._engine
+
+    @property
+    def passed_over(self) -> str:
+        """Which engines were tried before it and cannot be used, in words. Empty when none was."""
+        return self._passed
 
     async def find(self, *, look: bool = False) -> Engine:
         """The engine to use. Raises PlaceUnavailable. What was found before is given at once unless ``look``."""
@@ -116,7 +122,7 @@ class Engines:
                 failures.append(failure)
                 continue
             with self._lock:
-                self._engine, self._from = found, named
+                self._engine, self._from, self._passed = found, named, passed_over(failures)
             return found
         with self._lock:
             self._engine = None

@@ -183,14 +183,14 @@ def is_same(engine: Engine, image: Image) -> bool:
         return False
 
 
-def failed(reference: Reference, message: str) -> PlaceUnavailable:
-    """The words for an image that could not be got, from what the engine said."""
+def failed(reference: Reference, message: str, program: str = "docker") -> PlaceUnavailable:
+    """The words for an image that could not be got, from what the engine said. ``program`` is the engine's own."""
     why = next((key for key, pattern in _REASONS if pattern.search(message)), "failed")
     first_line = message.strip().splitlines()[0][:300] if message.strip() else ""
     words = PLACE_WORDS[f"image.{why}"].format(image=reference, registry=reference.registry, reason=first_line)
-    login = f"docker login {'' if reference.registry == 'docker.io' else reference.registry}".strip()
+    login = f"{program} login {'' if reference.registry == 'docker.io' else reference.registry}".strip()
     steps = {
-        "space": NextStep(PLACE_WORDS["image.next.space"], command="docker system prune"),
+        "space": NextStep(PLACE_WORDS["image.next.space"], command=f"{program} system prune"),
         "many": NextStep(PLACE_WORDS["image.next.wait"]),
         "login": NextStep(PLACE_WORDS["image.next.login"], command=login),
         "offline": NextStep(PLACE_WORDS["image.next.online"]),
@@ -293,7 +293,7 @@ class _Pull:
         response = connection.getresponse()
         if response.status != 200:
             text = response.read(64 * 1024).decode("utf-8", "replace")
-            raise failed(self._reference, _message(text) or f"{response.status} {text}")
+            raise failed(self._reference, _message(text) or f"{response.status} {text}", self._engine.facts.kind)
         told = 0.0
         while line := response.readline(1024 * 1024):
             told = self._take(line, told)
@@ -305,7 +305,8 @@ class _Pull:
             raise ValueError(f"not a line of an engine's: {line[:200]!r}")
         if error := entry.get("error"):
             detail = entry.get("errorDetail")
-            raise failed(self._reference, str(detail.get("message") if isinstance(detail, dict) else error))
+            message = str(detail.get("message") if isinstance(detail, dict) else error)
+            raise failed(self._reference, message, self._engine.facts.kind)
         self._layers.take(entry)
         now = self._loop.time()
         if now - told >= _TOLD_EVERY:

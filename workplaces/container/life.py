@@ -381,6 +381,7 @@ def live(
         ended = life.serve(command, output, on_given) if there else life.trouble or ended
         if ended.clean:
             output.finish()
+            going.add(life)
             on_ended(ended)
             time.sleep(_BEHIND)
     finally:

@@ -42,11 +42,20 @@ def processes(host: Mapping[str, Any], facts: EngineFacts) -> str:
     """The limit of processes that a box had, by the engine's ``HostConfig`` of it, for the proof."""
     if host.get("PidsLimit"):
         return str(host["PidsLimit"])
-    if counts_processes(facts):
-        for limit in host.get("Ulimits") or ():
-            if str(limit.get("Name")).lower() in ("nproc", "rlimit_nproc"):
-                return f"{limit.get('Hard')}, counted by the kernel"
-    return "no limit"
+    most = _hard(host, "nproc") if counts_processes(facts) else ""
+    return f"{most}, counted by the kernel" if most else "no limit"
+
+
+def open_files(host: Mapping[str, Any]) -> str:
+    """The limit of open files that a box had, for the proof."""
+    return _hard(host, "nofile") or "no limit"
+
+
+def _hard(host: Mapping[str, Any], name: str) -> str:
+    for limit in host.get("Ulimits") or ():
+        if str(limit.get("Name")).lower().removeprefix("rlimit_") == name:
+            return str(limit.get("Hard"))
+    return ""
 
 
 def _listed(words: list[str], last: str = "") -> str:

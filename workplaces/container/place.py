@@ -139,6 +139,7 @@ class Container:
                 "limits": in_words(engine, self._options()),
                 "runtimes": ", ".join(engine.facts.runtimes),
                 "gpus": "yes" if engine.facts.gpus else "no",
+                **({"passed over": passed} if (passed := self._engines.passed_over) else {}),
             },
         )
 
@@ -164,7 +165,7 @@ class Container:
             if engine is not None and await in_thread(lambda: engine.answers(HUNG_LIMIT), "conch-ping"):
                 await in_thread(lambda: self._going.wait(_GOING_LIMIT), "conch-going")
         await in_thread(lambda: self._leftovers.wait(HUNG_LIMIT), "conch-leftovers")
-        self._engines.close()
+        await in_thread(self._engines.close, "conch-engine")
 
     async def run(self, request: RunRequest) -> RunResult:
         """Runs one command in a fresh box. See ``WorkPlace.run``."""

@@ -33,7 +33,12 @@ class PodmanEngine(Engine):
         import docker.errors
 
         body = paths.told(body) if sys.platform == "win32" else body
-        made = self._ask("POST", "/containers/create", libpod(body, self.facts, name))
+        try:
+            made = self._ask("POST", "/containers/create", libpod(body, self.facts, name))
+        except docker.errors.APIError as error:
+            if "image not known" in str(error.explanation):  # as Docker says it
+                raise docker.errors.ImageNotFound(str(error), error.response, error.explanation) from error
+            raise
         box = str(made["Id"])
         try:
             missing = not_kept(body, self._inspect(box), self.facts)
@@ -177,6 +182,14 @@ def _limits(limits: Sequence[Mapping[str, Any]], facts: EngineFacts) -> list[dic
     ]
 
 
+def _wanted(limits: Sequence[Mapping[str, Any]], facts: EngineFacts) -> dict[str, int]:
+    return {f"RLIMIT_{limit['type'].upper()}": limit["hard"] for limit in _limits(limits, facts)}
+
+
+def _found(limits: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    return {str(limit["Name"]): int(limit["Hard"]) for limit in limits}
+
+
 def processes(facts: EngineFacts) -> int:
     """The most processes (RLIMIT_NPROC) of a box: a guard where the engine's own limit does not hold, if it can be.
 
@@ -240,7 +253,6 @@ def as_docker(seen: Mapping[str, Any]) -> dict[str, Any]:
 def not_kept(body: Mapping[str, Any], seen: Mapping[str, Any], facts: EngineFacts) -> list[str]:
     """What of the seal is not in what Podman says of the box that it made. Empty when all is."""
     asked, config, host = body["HostConfig"], seen.get("Config") or {}, seen.get("HostConfig") or {}
-    limits = {str(limit.get("Name")): limit.get("Hard") for limit in host.get("Ulimits") or ()}
     mounts = {str(mount.get("Destination")): mount for mount in seen.get("Mounts") or ()}
     tmpfs = host.get("Tmpfs") or {}
 
@@ -265,13 +277,11 @@ def not_kept(body: Mapping[str, Any], seen: Mapping[str, Any], facts: EngineFact
         "no other mounts": lambda: set(mounts) <= {mount["Target"] for mount in asked["Mounts"]} | set(tmpfs),
         "memory": lambda: "Memory" not in asked or host.get("Memory") == asked["Memory"],
         "processes": lambda: "PidsLimit" not in asked or host.get("PidsLimit") == asked["PidsLimit"],
-        "limits": lambda: all(
-            limits.get(f"RLIMIT_{limit['type'].upper()}") == limit["hard"] for limit in _limits(asked["Ulimits"], facts)
-        ),
+        "limits": lambda: _wanted(asked["Ulimits"], facts).items() <= _found(host["Ulimits"]).items(),
     }
     missing = []
     for what, holds in kept.items():
-        with contextlib.suppress(TypeError, AttributeError, ValueError):
+        with contextlib.suppress(TypeError, AttributeError, ValueError, KeyError):
             if holds():
                 continue
         missing.append(what)

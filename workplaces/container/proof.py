@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workplaces.container.box import OPEN_FILES, kept_inside, words_of
+from workplaces.container import limits
+from workplaces.container.box import kept_inside, words_of
 from workplaces.container.engine import Engine
 from workplaces.container.image import Image
 from workplaces.container.life import Ended, Life
+from workplaces.container.paths import inside
 from workplaces.folder import WorkFolder
 from workplaces.place import CONTAINER, Proof, RunRequest
 from workplaces.words import PLACE_WORDS
@@ -45,9 +47,8 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, life: Life, ended: E
     networks = sorted((seen.get("NetworkSettings") or {}).get("Networks") or {})
     host, config = seen.get("HostConfig") or {}, seen.get("Config") or {}
     mounts = {str(mount.get("Destination")): mount for mount in seen.get("Mounts") or ()}
-    kept = kept_inside(folder)
-    parts = [folder.path / path for path in kept] + ([folder.outside.target] if folder.outside else [])
-    git_writable = any(bool(mounts.get(str(path), {}).get("RW", True)) for path in parts)
+    parts = [folder.path / path for path in kept_inside(folder)] + ([folder.outside.target] if folder.outside else [])
+    git_writable = any(bool(mounts.get(inside(path), {}).get("RW", True)) for path in parts)
     details |= {
         "read back": "yes",
         "network": ", ".join(networks) or str(host.get("NetworkMode")),
@@ -57,14 +58,16 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, life: Life, ended: E
         "seccomp": "the engine's" if engine.facts.seccomp else "none",
         "root": "read-only" if host.get("ReadonlyRootfs") else "writable",
         "memory": size(int(host.get("Memory") or 0)) if host.get("Memory") else "no limit",
-        "processes": str(host.get("PidsLimit") or "no limit"),
+        "processes": limits.processes(host, engine.facts),
         "processors": f"{int(host['NanoCpus']) / 1e9:g}" if host.get("NanoCpus") else "no limit",
         "runtime": str(host.get("Runtime") or "the engine's own"),
         "graphics": "yes" if host.get("DeviceRequests") else "no",
-        "open files": str(OPEN_FILES),
+        "open files": limits.open_files(host),
         ".git": "writable" if git_writable else "read-only" if parts else "none",
         "covered": str(len(folder.covers)),
     }
+    if missing := limits.missing_words(engine.facts):
+        details["not limited"] = missing
     network = bool(set(networks) - {"none"})
     return Proof(
         place=str(CONTAINER),

@@ -71,6 +71,12 @@ def in_words(failures: Sequence[Unusable], env: Mapping[str, str]) -> NoEngine:
     return error
 
 
+def passed_over(failures: Sequence[Unusable]) -> str:
+    """What was tried before the engine that is used, and why not it. Nothing of where there is just none."""
+    told = [failure for failure in failures if not failure.asleep]
+    return " ".join(f"{failure.endpoint.source}: {_sentence(failure, failure.engine)}" for failure in told)
+
+
 def _words(worst: Unusable | None, env: Mapping[str, str]) -> tuple[str, NextStep]:
     if worst is not None and worst.endpoint.explicit:
         return _named_in_words(worst)
