@@ -242,6 +242,7 @@ class Story:
             look.code_line,
             look.tokens.muted,
             mono=True,
+            wrap="anywhere",
         )
         self._y = y + made.laid.height + px(9)
         self._under.append((QRectF(1, top, self.width - 2, self._y - top), look.tokens.code))
