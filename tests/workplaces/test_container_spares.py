@@ -111,14 +111,14 @@ async def test_a_command_without_a_chat_leaves_no_spare(make: Make, double: Engi
 
 
 async def test_none_are_made_when_none_may_be(make: Make, double: EngineDouble, work: Path) -> None:
-    place = make(most=0)
+    place = make(most=lambda: 0)
     assert [how(await run(place, work)) for _ in range(3)] == ["made for it"] * 3
     await asyncio.sleep(0.1)
     assert len(double.served) == 3
 
 
 async def test_one_for_a_chat_and_so_many_in_all(make: Make, double: EngineDouble, work: Path) -> None:
-    place = make(most=3)
+    place = make(most=lambda: 3)
     for chat in "abcde":
         await run(place, work, chat)
         await until(lambda chat=chat: place._spares.waits_for(chat, open=False) and place._spares.idle)

@@ -236,16 +236,20 @@ class RowsCard(Card):
         self._layout.addWidget(row)
         self._rows.append(row)
 
+    def remove(self, row: QWidget) -> None:
+        self._rows.remove(row)
+        self._layout.removeWidget(row)
+        row.hide()
+        row.deleteLater()
+
     def clear(self) -> None:
-        for row in self._rows:
-            row.hide()
-            row.deleteLater()
-        self._rows = []
+        for row in list(self._rows):
+            self.remove(row)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
         painter = QPainter(self)
-        for row in self._rows[1:]:
+        for row in [row for row in self._rows if not row.isHidden()][1:]:
             painter.fillRect(0, row.y(), self.width(), 1, self.themes.tokens.border)
         painter.end()
 

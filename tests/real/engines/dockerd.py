@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
+import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -149,6 +152,21 @@ class Dockerd:
         """For as long as this lasts, images come that slowly."""
         return self.line.slowly(bytes_per_second)
 
+    @contextmanager
+    def runtime(self, name: str, program: Path) -> Iterator[None]:
+        """For as long as this lasts, the engine has this runtime too."""
+        self._configure({"runtimes": {name: {"path": str(program)}}})
+        try:
+            wait_for(lambda: name in json.loads(self.get("/info")[1])["Runtimes"], "the engine has the runtime")
+            yield
+        finally:
+            self._configure({})
+
+    def _configure(self, settings: dict[str, Any]) -> None:
+        assert self._process is not None
+        (self._run / "daemon.json").write_text(json.dumps(settings))
+        self._process.send_signal(signal.SIGHUP)
+
     def pull(self, image: str) -> None:
         with self.client() as client:
             client.api.pull(image)
@@ -218,6 +236,14 @@ class Dockerd:
     def _ip(self, *words: str, check: bool = True) -> None:
         line = [program("ip") or "ip", *words]
         subprocess.run(line, check=check, stdout=subprocess.DEVNULL, stderr=None if check else subprocess.DEVNULL)
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"not in {seconds:g} s: {what}")
+        time.sleep(0.05)
 
 
 def _slot() -> tuple[int, Held]:
