@@ -209,7 +209,7 @@ class Container:
     async def _new_ground(self, request: RunRequest, protected: tuple[Path, ...]) -> _Ground:
         """Looks at everything, one after the other, and gets what is missing. Raises PlaceUnavailable."""
         folder = await in_thread(lambda: self._look(request, protected), "conch-folder")
-        engine = await self._engines.find()
+        engine = await self._engines.awake(request.on_progress)
         image = await self._images.ensure(engine, self._image(), request.on_progress)
         wanted = await in_thread(lambda: self._want(request, folder, engine, image, request.open), "conch-body")
         return _Ground(folder, engine, image, wanted)
