@@ -228,7 +228,10 @@ class Container:
 
         same = in_thread(lambda: is_same(engine, image), "conch-image")
         looked = in_thread(look, "conch-folder")
-        if await self._engines.find() is not engine:
+        try:
+            if await self._engines.find() is not engine:
+                return None
+        except PlaceUnavailable:  # it is gone: whoever looks at everything anew may wake it
             return None
         folder, wanted = await looked
         if await same:
