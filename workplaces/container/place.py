@@ -220,7 +220,7 @@ class Container:
     async def _new_ground(self, request: RunRequest) -> _Ground:
         """Looks at everything, one after the other, and gets what is missing. Raises PlaceUnavailable."""
         folder = await in_thread(lambda: self._look(request), "conch-folder")
-        engine = await self._engines.find()
+        engine = await self._engines.awake(request.on_progress)
         image = await self._images.ensure(engine, self._image(), request.on_progress)
         wanted = await in_thread(lambda: self._want(request, folder, engine, image, request.open), "conch-body")
         return _Ground(folder, engine, image, wanted)
@@ -239,7 +239,10 @@ class Container:
 
         same = in_thread(lambda: is_same(engine, image), "conch-image")
         looked = in_thread(look, "conch-folder")
-        if await self._engines.find() is not engine:
+        try:
+            if await self._engines.find() is not engine:
+                return None
+        except PlaceUnavailable:  # it is gone: whoever looks at everything anew may wake it
             return None
         folder, wanted = await looked
         if await same:
