@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 def read_rows(events: list[ChatEvent]) -> Rows:
     """A chat's rows, made from its events. Touches nothing of Qt, so that it can be done in a thread."""
+    from ui.transcript import markdown
     from ui.transcript.telling import Rows
 
+    markdown.warm()  # the window would wait for it when it shows the first answer
     rows = Rows()
     rows.load(events)
     rows.changed.clear()

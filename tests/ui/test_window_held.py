@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -126,3 +128,10 @@ def test_all_lines_of_a_long_output(conch_home: Path, tmp_path: Path, qapp: QApp
         assert QGuiApplication.clipboard().text() == printed.rstrip("\n")
 
     use_window(conch_home, script, prepare=prepare)
+
+
+def test_the_first_answer_does_not_wait_for_its_parser() -> None:
+    """It is loaded where the chat is read, in a thread. In a process of its own: here it is loaded already."""
+    code = "import sys; from ui.page import read_rows; read_rows([]); print('markdown_it' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True\n"
