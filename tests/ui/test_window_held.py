@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -79,7 +81,12 @@ def test_a_chat_of_twenty_thousand_events(conch_home: Path, tmp_path: Path, qapp
         await there()  # letters of this kind are drawn for the first time
         await back()
         await unheld(there, back)
+        # What is shown is left out of collections, as they would hold the window; so it must go without one.
+        assert person.window.page.transcript is not None
+        rows = weakref.ref(person.window.page.transcript.model.rows)
+        assert not any(found is rows() for found in gc.get_objects()), "it is left out"
         await unheld(back, there)
+        assert rows() is None, "a chat that is not shown any more is let go of"
 
         # Each of its rows is found where the scroll bar says.
         await there()
