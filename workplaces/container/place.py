@@ -13,6 +13,7 @@ from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, Bo
 from workplaces.container.engine import Engine
 from workplaces.container.finding import Engines
 from workplaces.container.git import look_after
+from workplaces.container.ground import top_level
 from workplaces.container.image import Image, Images, is_same
 from workplaces.container.life import Going, Life, OnLeft
 from workplaces.container.limits import in_words
@@ -279,19 +280,21 @@ class Container:
     def _want(self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, open: bool) -> Want:
         empty, options = self._house.empty(), self._options()
         _check_options(options, engine)
+        top = "" if engine.facts.native else top_level(folder)
         ask = BoxAsk(
             image=str(image.reference),
             folder=folder,
             open=open,
             user=_person(engine),
             empty=empty,
+            top=top,
             options=options,
             volumes=image.volumes,
             chat=request.chat,
             installation=self._house.installation(),
             owner=owner(),
         )
-        return want(engine, image, folder, seal(ask, engine.facts), expected(folder, engine.facts), empty=empty)
+        return want(engine, image, folder, seal(ask, engine.facts), expected(folder, engine.facts, top), empty=empty)
 
     def _on_left(self, engine: Engine) -> OnLeft:
         return lambda name, late: self._leftovers.add(engine, name, late=late)
