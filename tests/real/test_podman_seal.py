@@ -22,7 +22,6 @@ from tests.real.test_container_seal import (
     Run,
     pairs,
     run,
-    test_a_git_that_is_a_link_is_not_run_sealed,
     test_a_setuid_program_gives_nothing,
     test_a_socket_and_a_pipe_can_be_covered,
     test_conchs_own_empty_file_is_looked_at_each_time,
@@ -43,7 +42,6 @@ from workplaces.place import CONTAINER, RunRequest
 
 __all__ = [
     "run",
-    "test_a_git_that_is_a_link_is_not_run_sealed",
     "test_a_setuid_program_gives_nothing",
     "test_a_socket_and_a_pipe_can_be_covered",
     "test_conchs_own_empty_file_is_looked_at_each_time",
