@@ -182,14 +182,13 @@ class Container:
         """One box. None when nothing ran because what was known of the folder, engine or image is no longer so."""
         _check_command(request.command)
         ahead = first and self._spares.waits_for(request.chat, open=request.open)
-        out = first and self._spares.is_out(request.chat)
         protected = tuple(dict.fromkeys((*request.protected, *self._protected(), self._house.folder)))
         ground = await self._same_ground(request, protected) if ahead else None
         ground = ground or await self._new_ground(request, protected)
         engine, image, wanted = ground.engine, ground.image, ground.want
         life = self._spares.take(request.chat, wanted) if ahead else None
-        if out or (life is not None and not life.made):
-            self._spares.refill(request.chat, wanted, early=True)  # begin the next one together with this
+        if first and not (life and life.made) and self._spares.knows(request.chat):
+            self._spares.refill(request.chat, wanted)  # commands come faster than boxes: begin the next with this one
         if life is None:
             life = Life(engine, wanted.body, wanted.expected, on_left=self._on_left(engine))
         run = Run(engine, image, ground.folder, request, life, wanted.expected, self._going)
