@@ -19,9 +19,9 @@ from workplaces.place import CONTAINER, RunRequest, RunResult, Stopped, WorkPlac
 
 
 @pytest.fixture
-def docker_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Podman | Reached]:
+def docker_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reached]:
     """Root's Podman, or that of the ordinary user who runs these tests: as the one that DOCKER_HOST names."""
-    engine = reached() or request.getfixturevalue("rootful_podman")
+    engine = reached() or Reached(env_for(request.getfixturevalue("rootful_podman")), "rootful")
     monkeypatch.setenv("DOCKER_HOST", engine.host)
     monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(engine.home))
