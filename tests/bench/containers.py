@@ -9,7 +9,7 @@ run and in turns (``--engine podman``: a rootless Podman of an ordinary user, an
 - *cold*: no spare.
 - *stop*: from Stop to every process dead and the box gone, against ``docker kill`` of such a box.
 - *output*: 100 MB, against a ``docker run --rm`` with no log, emptied into nothing; and what it takes of memory.
-- *memory*: what a waiting spare costs: its processes on this computer, their proportional share (PSS).
+- and the memory that a waiting spare takes (each of four: the share of what they have in common, PSS).
 """
 
 from __future__ import annotations
@@ -236,13 +236,17 @@ class Bench:
         return (most - idle) / 1e6
 
     def spare_memory(self) -> float:
-        """What one waiting spare takes, in MB: the engine's keeper of the box, its init and its shell."""
-        self._warm()
-        waiting = self._with._spares._chats[_CHAT].spares[0].life.box
-        own = [process for process in psutil.process_iter() if waiting in " ".join(_words(process))]
+        """What each of four waiting spares takes, in MB: the engine's keeper of the box, its init and its shell."""
+        self._with._spares.drop()
+        for chat in "abcd":
+            self._one(self._with, "true", chat=chat)
+        self._settle()
+        chats = self._with._spares._chats.values()
+        boxes = [spare.life.box for chat in chats for spare in chat.spares]
+        own = [process for process in psutil.process_iter() if any(box in _words(process) for box in boxes)]
         tree = {child.pid: child for process in own for child in (process, *process.children(recursive=True))}
         try:
-            return sum(process.memory_full_info().pss for process in tree.values()) / 1e6
+            return sum(process.memory_full_info().pss for process in tree.values()) / 1e6 / len(boxes)
         except psutil.AccessDenied:
             return 0.0
 
@@ -257,12 +261,12 @@ class Bench:
         if not self._with._spares.count():
             self._one(self._with, "true", chat=_CHAT)
         self._settle()
-        assert self._with._spares.count() == 1
+        assert self._with._spares.count()
 
     def _settle(self) -> None:
         async def settled() -> None:
-            if self._with._spares.knows(_CHAT):
-                await until(lambda: self._with._spares.count() and self._with._spares.idle, 20, "a spare waits")
+            if self._with._spares.count() or self._with._spares.is_out(_CHAT):
+                await until(lambda: self._with._spares.count() and self._with._spares.idle, 20, "spares wait")
             for place in (self._with, self._without):
                 await until(lambda place=place: place._going.wait(0), 20, "boxes go")
 
@@ -326,11 +330,11 @@ def _fill(folder: Path) -> None:
     subprocess.run(["git", "-C", str(folder), "init", "--quiet"], check=True)
 
 
-def _words(process: psutil.Process) -> list[str]:
+def _words(process: psutil.Process) -> str:
     try:
-        return process.cmdline()
+        return " ".join(process.cmdline())
     except psutil.Error:
-        return []
+        return ""
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,13 +15,13 @@ from tests.real import test_contract_container as on_docker
 from tests.real.engines.person import Person
 from tests.real.engines.podman import Podman
 from tests.real.engines.reached import Reached, env_for, reached
-from workplaces.place import CONTAINER, RunRequest, RunResult, WorkPlace
+from workplaces.place import CONTAINER, RunRequest, RunResult, Stopped, WorkPlace
 
 
 @pytest.fixture
-def docker_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Podman | Reached]:
+def docker_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reached]:
     """Root's Podman, or that of the ordinary user who runs these tests: as the one that DOCKER_HOST names."""
-    engine = reached() or request.getfixturevalue("rootful_podman")
+    engine = reached() or Reached(env_for(request.getfixturevalue("rootful_podman")), "rootful")
     monkeypatch.setenv("DOCKER_HOST", engine.host)
     monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(engine.home))
@@ -31,33 +32,34 @@ def docker_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 class TestPodman(on_docker.TestContainer):
+    """That it is there is looked at from inside once for the class: a box takes its time here, with all that Podman
+    starts for it. Every result's proof is looked at each time."""
+
     _looked: ClassVar[set[type]] = set()
 
-    def first(self) -> bool:
-        """Whether this is the class's first test. An open box takes its time here, so it is looked at once."""
-        new = type(self) not in self._looked
-        self._looked.add(type(self))
-        return new
-
     async def assert_there(self, place: WorkPlace, folder: Path) -> None:
-        await self.assert_podman(place, folder, (False, True) if self.first() else (False,))
-
-    async def assert_podman(self, place: WorkPlace, folder: Path, ways: tuple[bool, ...]) -> None:
         assert place.id == CONTAINER
+        if type(self) in self._looked:
+            return
+        self._looked.add(type(self))
         look = "hostname; cat /proc/1/cmdline; grep . /proc/self/cgroup; cat /run/.containerenv; cat /proc/self/uid_map"
         here = Path("/proc/self/uid_map").read_text().split()
-        requests = [RunRequest(command=look, folder=folder, open=opened) for opened in ways]
+        requests = [RunRequest(command=look, folder=folder, open=opened) for opened in (False, True)]
         for result in await asyncio.gather(*map(place.run, requests)):
             assert result.code == 0, result.output.text
             assert result.output.out.splitlines()[0] == result.proof.target[:12]
             assert "/run/podman-init" in result.output.out
-            assert result.proof.details["engine"].startswith("Podman ")
             inside = result.output.out.splitlines()[-1].split()
             if self.docker.kind == "rootless":  # type: ignore[attr-defined]
                 assert inside != here, "it has a user namespace of its own"
             else:
                 assert inside == here
                 assert f"libpod-{result.proof.target}" in result.output.out or "0::/" in result.output.out
+
+    def assert_proof(self, result: RunResult, request: RunRequest) -> None:
+        super().assert_proof(result, request)
+        assert result.proof.details["engine"].startswith("Podman ")
+        assert result.proof.details["user"] == f"{os.getuid()}:{os.getgid()}" or not result.sure
 
 
 class WithSpares(on_docker.WithSpares):
@@ -67,8 +69,11 @@ class WithSpares(on_docker.WithSpares):
 
     async def run(self, request: RunRequest) -> RunResult:
         end = time.monotonic() + 0.2
-        while self._ran and not self._spares.count() and time.monotonic() < end:
-            await asyncio.sleep(0.01)
+        try:
+            while self._ran and not self._spares.count() and time.monotonic() < end:
+                await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            raise Stopped from None
         self._ran = True
         return await super().run(request)
 
@@ -88,9 +93,8 @@ class TestPodmanWithSpares(on_docker.TestContainerWithSpares, TestPodman):
         if type(self) not in self._looked:
             await super().assert_there(place, folder)
             return
-        await self.assert_podman(place, folder, (False,))
-        result = await place.run(RunRequest(command="true", folder=folder))
-        assert result.proof.details["box"] == "made ahead"
+        result = await place.run(RunRequest(command="true", folder=folder))  # the test's own command finds a spare
+        assert result.proof.details["box"] == "made for it"
 
 
 @pytest.mark.timeout(400)

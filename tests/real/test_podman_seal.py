@@ -59,9 +59,9 @@ __all__ = [
 
 
 @pytest.fixture
-def docker_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Podman | Reached]:
+def docker_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reached]:
     """Root's Podman, or that of the ordinary user who runs these tests: as the one that DOCKER_HOST names."""
-    engine = reached() or request.getfixturevalue("rootful_podman")
+    engine = reached() or Reached(env_for(request.getfixturevalue("rootful_podman")), "rootful")
     monkeypatch.setenv("DOCKER_HOST", engine.host)
     monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(engine.home))
@@ -70,7 +70,7 @@ def docker_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
-async def place(docker_host: Podman | Reached, tmp_path: Path) -> AsyncIterator[Container]:
+async def place(docker_host: Reached, tmp_path: Path) -> AsyncIterator[Container]:
     made = Container(tmp_path / "conch", image=lambda: docker_host.image)
     yield made
     await made.close()
@@ -90,7 +90,7 @@ def test_it_holds_for_an_ordinary_user_on_a_podman_of_their_own(ordinary_user: P
 
 @BOTH
 async def test_the_box_has_nothing_of_this_computers_environment(
-    run: Run, opened: bool, docker_host: Podman | Reached, monkeypatch: pytest.MonkeyPatch
+    run: Run, opened: bool, docker_host: Reached, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTPS_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "http://secret@proxy:1")
@@ -137,7 +137,7 @@ async def test_a_sealed_box_reaches_nobody_and_an_open_one_this_computer(run: Ru
     assert (sealed.proof.details["network"], opened.proof.sealed) == ("none", False)
 
 
-async def test_the_proof_says_what_podman_says(run: Run, work: Path, docker_host: Podman | Reached) -> None:
+async def test_the_proof_says_what_podman_says(run: Run, work: Path, docker_host: Reached) -> None:
     repository(work)
     (work / "key").write_text("SECRET")
     sealed = (await run("true", protected=(work / "key",))).proof
@@ -163,7 +163,7 @@ async def test_the_proof_says_what_podman_says(run: Run, work: Path, docker_host
     assert (opened.network, opened.sealed, opened.details[".git"]) == (True, False, "writable")
 
 
-async def test_where_no_limit_holds_it_is_said(run: Run, place: Container, docker_host: Podman | Reached) -> None:
+async def test_where_no_limit_holds_it_is_said(run: Run, place: Container, docker_host: Reached) -> None:
     """And where it holds, the words name it. The kernel's word decides."""
     controllers = docker_host.cli("info", "--format={{.Host.CgroupControllers}}").stdout
     result = await run("grep 'Max processes' /proc/self/limits")
@@ -192,7 +192,7 @@ async def test_too_many_processes_are_refused_and_the_next_command_is_none_the_w
 
 
 async def test_an_images_own_entry_point_user_and_volume_do_nothing(
-    docker_host: Podman | Reached, tmp_path: Path, work: Path
+    docker_host: Reached, tmp_path: Path, work: Path
 ) -> None:
     with docker_host.client() as client:
         box = client.api.create_container(docker_host.image, ["true"])
@@ -220,7 +220,7 @@ async def test_a_folder_that_is_gone_is_not_made_anew(place: Container, work: Pa
 
 
 async def test_a_box_that_podman_did_not_seal_is_taken_away(
-    place: Container, work: Path, docker_host: Podman | Reached, monkeypatch: pytest.MonkeyPatch
+    place: Container, work: Path, docker_host: Reached, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """libpod ignores what it does not know, so each promise is read back before anything runs."""
     from workplaces.container import podman

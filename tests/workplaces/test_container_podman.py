@@ -14,7 +14,7 @@ import pytest
 
 from tests.workplaces.engine_double import INFO, VERSION, EngineDouble
 from workplaces.container import limits, machine
-from workplaces.container.asking import read_facts, try_engine
+from workplaces.container.asking import docker_info, read_facts, try_engine
 from workplaces.container.box import OPEN_FILES, PIDS, BoxAsk, Options, seal
 from workplaces.container.contexts import Endpoint
 from workplaces.container.engine import Engine, EngineFacts
@@ -258,20 +258,36 @@ def test_what_it_says_is_in_dockers_shape(work: Path) -> None:
     assert as_docker({})["Mounts"] == []
 
 
-def info(**host: Any) -> dict[str, Any]:
-    return {"host": {"cgroupControllers": ["cpu", "memory", "pids"], **host}}
+def info(*, rootless: bool = False, **host: Any) -> dict[str, Any]:
+    """What libpod says of itself, as a real one's (4.3.1)."""
+    told = {
+        "os": "linux",
+        "distribution": {"distribution": "debian", "version": "12"},
+        "kernel": "double",
+        "cpus": 8,
+        "memTotal": 8 << 30,
+        "cgroupVersion": "v2",
+        "cgroupControllers": ["cpu", "memory", "pids"],
+        "security": {"rootless": rootless, "seccompEnabled": True},
+    }
+    return {"host": {**told, **host}}
+
+
+def facts_of(told: dict[str, Any]) -> EngineFacts:
+    return read_facts(ENDPOINT, PODMAN, docker_info(told), "1.41", told)
 
 
 def test_facts_are_podmans_own() -> None:
-    told = {**INFO, "KernelVersion": platform.release(), "Rootless": True}
-    facts = read_facts(ENDPOINT, PODMAN, told, "1.41", info())
+    facts = facts_of(info(kernel=platform.release(), rootless=True))
     assert (facts.name, facts.version, facts.kind, facts.rootless) == ("Podman", "4.9.3", "podman", True)
-    assert (facts.native, facts.kernel) == (True, platform.release())
+    assert (facts.native, facts.kernel, facts.cpus, facts.memory) == (True, platform.release(), 8, 8 << 30)
+    assert (facts.cgroups, facts.system, facts.seccomp) == ("2", "debian", True)
     assert facts.limits == ("memory", "swap", "pids", "cpus")
-    # its Docker-compatible answer says yes to all of them
-    assert read_facts(ENDPOINT, PODMAN, told, "1.41", info(cgroupControllers=[])).limits == ()
-    assert read_facts(ENDPOINT, PODMAN, told, "1.41", info(cgroupControllers=None)).limits == ()
-    assert read_facts(ENDPOINT, PODMAN, told, "1.41", info(cgroupControllers=["pids"])).limits == ("pids",)
+    assert facts_of(info(cgroupControllers=[])).limits == ()
+    assert facts_of(info(cgroupControllers=None)).limits == ()
+    assert facts_of(info(cgroupControllers=["pids"])).limits == ("pids",)
+    assert not facts_of(info(security={"rootless": False, "seccompEnabled": False})).seccomp
+    assert not facts_of(info()).native
 
 
 def test_a_rootless_docker_is_used_and_root_inside_is_the_person() -> None:

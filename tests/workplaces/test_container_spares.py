@@ -118,7 +118,7 @@ async def test_none_are_made_when_none_may_be(make: Make, double: EngineDouble, 
 
 
 async def test_one_for_a_chat_and_so_many_in_all(make: Make, double: EngineDouble, work: Path) -> None:
-    place = make(most=lambda: 3)
+    place = make(most=lambda: 3, more=0)
     for chat in "abcde":
         await run(place, work, chat)
         await until(lambda chat=chat: place._spares.waits_for(chat, open=False) and place._spares.idle)
@@ -126,6 +126,20 @@ async def test_one_for_a_chat_and_so_many_in_all(make: Make, double: EngineDoubl
     assert sorted(box.body["Labels"]["conch.chat"] for box in boxes) == ["c", "d", "e"], "the chats that ran last"
     assert how(await run(place, work, "d")) == "made ahead"
     assert how(await run(place, work, "a")) == "made for it"
+
+
+async def test_one_more_for_a_chat_in_a_hurry_and_only_so_long(
+    make: Make, double: EngineDouble, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workplaces.container.spares._HURRY", 0.7)
+    place = make()
+    await run(place, work)
+    await made(place, double)
+    await asyncio.gather(run(place, work), run(place, work))
+    await made(place, double, 2)
+    await until(lambda: len(double.boxes) == 1, 5, "the hurry is over")
+    assert how(await run(place, work)) == "made ahead"
+    await made(place, double)
 
 
 async def test_a_chat_that_was_quiet_for_long_has_none(make: Make, double: EngineDouble, work: Path) -> None:
@@ -167,6 +181,7 @@ async def test_the_sealed_one_is_kept_unless_two_were_open(make: Make, double: E
     assert box.body["HostConfig"]["NetworkMode"] == "default"
     result = await run(place, work, open=True)
     assert (how(result), result.proof.network) == ("made ahead", True)
+    await made(place, double)
     assert how(await run(place, work)) == "made for it", "nor an open one for a sealed command"
     (box,) = await made(place, double)
     assert box.body["HostConfig"]["NetworkMode"] == "none"
@@ -274,7 +289,7 @@ async def test_a_folder_that_is_gone_takes_its_spare_along(make: Make, double: E
 async def test_a_command_that_comes_while_its_spare_is_made_has_it_then(
     make: Make, double: EngineDouble, work: Path
 ) -> None:
-    place = make()
+    place = make(more=0)
     await run(place, work)
     await made(place, double)
     double.hang("POST .*/start")
@@ -301,7 +316,7 @@ async def test_a_spare_that_cannot_be_made_is_none(make: Make, double: EngineDou
 async def test_one_that_fails_in_a_commands_hands_is_followed_by_the_ordinary_way(
     make: Make, double: EngineDouble, work: Path
 ) -> None:
-    place = make()
+    place = make(more=0)
     await run(place, work)
     await made(place, double)
     double.hang("POST .*/start")
@@ -317,7 +332,7 @@ async def test_one_that_fails_in_a_commands_hands_is_followed_by_the_ordinary_wa
 
 
 async def test_stop_while_the_spare_is_made_runs_nothing(make: Make, double: EngineDouble, work: Path) -> None:
-    place = make()
+    place = make(more=0)
     await run(place, work)
     await made(place, double)
     double.hang("POST .*/start")

@@ -21,6 +21,7 @@ import pytest
 
 from tests.workplaces.engine_double import VERSION, EngineDouble
 from tests.workplaces.looking import until
+from tests.workplaces.test_container_podman import info
 from workplaces.container.contexts import Endpoint
 from workplaces.container.engine import Engine
 from workplaces.container.finding import Engines
@@ -194,8 +195,7 @@ def podman(computer: Computer, *, made: bool) -> None:
     entry = [{"Name": "mine", "State": "stopped", "ConnectionInfo": {"PodmanSocket": {"Path": str(at)}}}]
     stopped, running = json.dumps(entry), json.dumps(entry).replace("stopped", "running")
     computer.double.version = {**VERSION, "Version": "5.2.0", "Components": [{"Name": "Podman Engine"}]}
-    computer.double.answer("/libpod/info", 200, {"host": {"cgroupControllers": ["memory", "pids", "cpu"]}})
-    computer.double.info["Rootless"] = True
+    computer.double.answer("/libpod/info", 200, info(rootless=True))
     if made:
         told.write_text(stopped)
     computer.program(

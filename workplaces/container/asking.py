@@ -20,6 +20,7 @@ TRY_LIMIT = 3.0
 OLDEST_API = (1, 40)  # Docker 19.03
 NEWEST_API = (1, 51)  # Docker 28.3, the newest that this was written for; newer ones speak it too
 OLDEST_PODMAN = 4
+PODMAN_LIMIT = 10.0  # seconds for Podman to tell what it is: it asks the system's package manager about each program
 _LONGEST_ANSWER = 1 << 20
 _MOST_IDLE = 16  # connections kept for the next request
 
@@ -33,11 +34,14 @@ def try_engine(endpoint: Endpoint, limit: float = TRY_LIMIT) -> Engine:
     except Exception as error:  # noqa: BLE001 - a named pipe's errors are Windows' own, and no OSError
         raise Unusable(reason_of(error), endpoint, str(error)) from None
     try:
-        version = _get(endpoint, "/version", limit)
+        version = _ping(endpoint, limit) or _get(endpoint, "/version", limit)
         api = _check_version(endpoint, version)
-        podman = _get(endpoint, "/v4.0.0/libpod/info", limit) if is_podman(version) else None
         client = _client(endpoint, limit, api)
-        facts = read_facts(endpoint, version, client.info(), api, podman)
+        if is_podman(version):
+            told = _get(endpoint, "/v4.0.0/libpod/info", max(limit, PODMAN_LIMIT))
+            facts = read_facts(endpoint, version, docker_info(told), api, told)
+        else:
+            facts = read_facts(endpoint, version, client.info(), api)
         _check_whose(endpoint, facts)
     except Unusable:
         raise
@@ -107,6 +111,25 @@ def _has_gpus(info: Mapping[str, Any]) -> bool:
     return "nvidia" in (info.get("Runtimes") or {}) or any("gpu" in str(device.get("ID")) for device in devices)
 
 
+def docker_info(podman: Mapping[str, Any]) -> dict[str, Any]:
+    """What libpod's ``info`` says, as Docker's would. Raises KeyError and the like for nonsense.
+
+    Podman answers Docker's question too, but looks at everything again for it, which takes long.
+    """
+    host = podman["host"]
+    security = host["security"]
+    return {
+        "OSType": host["os"],
+        "OperatingSystem": host["distribution"]["distribution"],
+        "KernelVersion": host["kernel"],
+        "NCPU": host["cpus"],
+        "MemTotal": host["memTotal"],
+        "CgroupVersion": str(host["cgroupVersion"]).removeprefix("v"),
+        "SecurityOptions": ["name=seccomp"] if security["seccompEnabled"] else [],
+        "Rootless": security["rootless"],
+    }
+
+
 def is_podman(version: Mapping[str, Any]) -> bool:
     return any("podman" in str(part.get("Name", "")).lower() for part in version.get("Components") or ())
 
@@ -172,6 +195,20 @@ def _get(endpoint: Endpoint, path: str, limit: float) -> dict[str, Any]:
     if response.status != 200 or not isinstance(answer, dict):
         raise wire.BadAnswer(f"{response.status} {text[:200]!r}")
     return answer
+
+
+def _ping(endpoint: Endpoint, limit: float) -> dict[str, Any]:
+    """A Podman's ``/version``, from what it says beside its answer to a ping. Empty for another engine.
+
+    Its real one starts every program that Podman leans on, and asks which package each is from.
+    """
+    connection = wire.EngineConnection(endpoint, limit)
+    with contextlib.closing(connection):
+        connection.request("GET", "/_ping")
+        headers = connection.getresponse().headers
+    version, api = headers.get("Libpod-API-Version", ""), headers.get("API-Version", "")
+    found = {"Version": version, "ApiVersion": api, "Components": [{"Name": "Podman Engine"}]}
+    return found if version and api else {}
 
 
 def _timed_out(error: BaseException) -> bool:

@@ -175,11 +175,18 @@ def is_same(engine: Engine, image: Image) -> bool:
 
     False when the engine does not say. Asked without the SDK, which alone would take longer than a command may.
     """
-    path = f"/v{engine.facts.api}/images/{quote(str(image.reference), safe='/:@')}/json"
+    name = str(image.reference)
+    path = f"/v{engine.facts.api}/images/{quote(name, safe='/:@')}/json"
+    listed = engine.facts.kind == "podman" and ":" not in image.reference.tag  # Podman inspects longer than it lists
+    if listed:
+        path = f"/v{engine.facts.api}/images/json?filters={quote(json.dumps({'reference': [name]}))}"
     try:
         status, content = get(engine.endpoint, path, CONNECT_LIMIT)
-        return status == 200 and json.loads(content).get("Id") == image.id
-    except (OSError, ValueError, AttributeError):
+        found = json.loads(content)
+        if listed:
+            found = next((each for each in found if name in (each.get("RepoTags") or ())), {})
+        return status == 200 and found.get("Id") == image.id
+    except (OSError, ValueError, AttributeError, TypeError):
         return False
 
 

@@ -192,9 +192,12 @@ class Container:
         ground = await self._same_ground(request) if ahead else None
         ground = ground or await self._new_ground(request)
         engine, image, wanted = ground.engine, ground.image, ground.want
-        life = self._spares.take(request.chat, wanted) if ahead else None
-        if first and not (life and life.made) and self._spares.knows(request.chat):
-            self._spares.refill(request.chat, wanted)  # commands come faster than boxes: begin the next with this one
+        if ahead:
+            life, early = self._spares.take(request.chat, wanted)
+        else:
+            life, early = None, first and self._spares.is_out(request.chat)
+        if early:  # commands come faster than boxes are made: begin the next one together with this
+            self._spares.refill(request.chat, wanted, early=True)
         if life is None:
             life = Life(engine, wanted.body, wanted.expected, on_left=self._on_left(engine))
         run = Run(engine, image, ground.folder, request, life, wanted.expected, self._going)

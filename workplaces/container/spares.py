@@ -22,6 +22,7 @@ from workplaces.container.life import Going, Life, OnLeft
 from workplaces.folder import WorkFolder
 
 _LOOK_EVERY = 15.0
+_HURRY = 5.0  # seconds that a chat is taken to be in a hurry after a command of it came before its spare was there
 
 
 def _no() -> bool:
@@ -36,11 +37,13 @@ def _four() -> int:
 class SpareRules:
     """How many spares there may be: ``each`` for one chat, ``most`` in all (asked each time; 0: none are made).
 
-    A chat has one for ``keep`` seconds after its last command. None are made, and those that wait go, while ``saving``
+    ``more`` are made beside these, for a few seconds, when the chat's commands come faster than boxes are made. A chat
+    has one for ``keep`` seconds after its last command. None are made, and those that wait go, while ``saving``
     says that the battery is to be saved; it is asked in any thread.
     """
 
     each: int = 1
+    more: int = 1
     most: Callable[[], int] = _four
     keep: float = 600.0
     saving: Callable[[], bool] = _no
@@ -108,7 +111,8 @@ class _Spare:
 
 @dataclass(slots=True)
 class _Chat:
-    last: float
+    last: float = 0.0
+    hurried: float = -_HURRY
     spares: list[_Spare] = field(default_factory=list)
 
 
@@ -133,19 +137,22 @@ class Spares:
             found = self._chats.get(chat)
             return found is not None and any(spare.open == open for spare in found.spares)
 
-    def knows(self, chat: str) -> bool:
-        """Whether a command of the chat ended a short while ago."""
+    def is_out(self, chat: str) -> bool:
+        """Whether the chat ran something a short while ago and has no spare at all, made or being made."""
         with self._changed:
-            return chat in self._chats
+            found = self._chats.get(chat)
+            return found is not None and not found.spares
 
-    def take(self, chat: str, wanted: Want) -> Life | None:
+    def take(self, chat: str, wanted: Want) -> tuple[Life | None, bool]:
         """The chat's spare, if there is one that is what is wanted, made or still being made. It is then the caller's.
 
+        And whether the command came too early: before its spare was made, or when others had taken all.
         One of its kind that is no longer what is wanted, or that has ended by itself, is thrown away.
         """
         saving = self._rules.saving()
         with self._changed:
             found = self._chats.get(chat)
+            out = found is not None and not found.spares
             mine = [spare for spare in found.spares if spare.open == wanted.open] if found else []
             good = [spare for spare in mine if not saving and _is_good(spare, wanted)]
             best = max(good, key=lambda spare: spare.made, default=None)
@@ -154,24 +161,29 @@ class Spares:
                 found.spares = [spare for spare in found.spares if spare not in gone and spare is not best]
             for spare in gone:
                 self._throw(spare)
-        return best.life if best else None
+            return (best.life, not best.made) if best else (None, out)
 
-    def refill(self, chat: str, wanted: Want) -> None:
-        """Sees to it that the chat has its spares again, of this kind, after (or while) a command of it runs."""
+    def refill(self, chat: str, wanted: Want, *, early: bool = False) -> None:
+        """Sees to it that the chat has its spares again, of this kind, after (or while) a command of it runs.
+
+        ``early``: that command came before there was a spare for it.
+        """
         if not chat or self._rules.most() <= 0:
             return
         saving = self._rules.saving()
         with self._changed:
-            if self._closed:
+            if self._closed or saving:
                 return
-            found = self._chats.setdefault(chat, _Chat(0.0))
+            found = self._chats.setdefault(chat, _Chat())
             found.last = time.monotonic()
-            kept = [spare for spare in found.spares if spare.open == wanted.open and not saving]
+            if early:
+                found.hurried = found.last
+            kept = [spare for spare in found.spares if spare.open == wanted.open]
             for spare in found.spares:
                 if spare not in kept:
                     self._throw(spare)
             found.spares = kept
-            count = 0 if saving else max(0, min(self._rules.each, self._rules.most()) - len(kept))
+            count = max(0, self._may_have(found) - len(kept))
             for _ in range(count):
                 self._make_room()
                 on_left = self._on_left(wanted.engine)
@@ -179,6 +191,8 @@ class Spares:
                 spare = _Spare(wanted.open, wanted.key, life)
                 found.spares.append(spare)
                 threading.Thread(target=self._make, args=(chat, spare), name="conch-spare", daemon=True).start()
+            if early:
+                self._changed.notify_all()
             if count and not self._keeping:
                 self._keeping = True
                 threading.Thread(target=self._keep, name="conch-spares", daemon=True).start()
@@ -208,6 +222,10 @@ class Spares:
         """Whether none is being made."""
         with self._changed:
             return all(spare.made for found in self._chats.values() for spare in found.spares)
+
+    def _may_have(self, chat: _Chat) -> int:
+        hurried = time.monotonic() - chat.hurried < _HURRY
+        return min(self._rules.each + (self._rules.more if hurried else 0), self._rules.most())
 
     def _make_room(self) -> None:
         """Takes one from whoever ran something the longest ago, when there are as many as there may be."""
@@ -243,14 +261,17 @@ class Spares:
             with self._changed:
                 now = time.monotonic()
                 for chat, found in list(self._chats.items()):
-                    if saving or now - found.last >= self._rules.keep:
-                        for spare in self._chats.pop(chat).spares:
-                            self._throw(spare)
+                    over = saving or now - found.last >= self._rules.keep
+                    while found.spares and (over or len(found.spares) > self._may_have(found)):
+                        self._throw(found.spares.pop(0))
+                    if over:
+                        del self._chats[chat]
                 if not self._chats:
                     self._keeping = False
                     return
-                soonest = min(found.last for found in self._chats.values()) + self._rules.keep - now
-                self._changed.wait(max(0.01, min(soonest, _LOOK_EVERY)))
+                ends = [found.last + self._rules.keep for found in self._chats.values()]
+                ends += [found.hurried + _HURRY for found in self._chats.values() if found.hurried + _HURRY > now]
+                self._changed.wait(max(0.01, min(min(ends) - now, _LOOK_EVERY)))
 
 
 def _is_good(spare: _Spare, wanted: Want) -> bool:

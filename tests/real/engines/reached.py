@@ -35,10 +35,10 @@ class Reached:
 
     image = images.NODE
     bare = images.BARE
-    kind: Kind = "rootless"
     running = True
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, env: Mapping[str, str], kind: Kind = "rootless") -> None:
+        self.kind = kind
         self.host = env["DOCKER_HOST"]
         self.socket = Path(self.host.removeprefix("unix://"))
         self.home = Path(env[_MARK])
@@ -54,7 +54,8 @@ class Reached:
     def client(self) -> Iterator[Any]:
         import docker
 
-        client = docker.DockerClient(base_url=self.host, timeout=60)
+        # its version is told: to ask Podman for it takes long, since Podman asks each program that it starts
+        client = docker.DockerClient(base_url=self.host, version="1.41", timeout=60)
         try:
             yield client
         finally:
