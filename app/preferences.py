@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 OnChange = Callable[[str, Value], None]
 TextName = Literal[
-    "place", "container.image", "mode", "engine", "model.base_url", "model.name", "theme", "motion", "folder.last",
-    "window.geometry",
+    "place", "container.image", "container.hosts", "mode", "engine", "model.base_url", "model.name", "theme", "motion",
+    "folder.last", "window.geometry",
 ]  # fmt: skip
 NumberName = Literal["text.size"]
 Stamp = tuple[int, int, int]
@@ -80,6 +80,10 @@ class Preferences:
             except BadPreference as error:
                 return str(error)
         return None
+
+    def written(self, name: str) -> str:
+        """What the file holds for it, as text and whether it can be used or not; else the default."""
+        return str(self._loaded().get(name, preference(name).default))
 
     def chosen(self, name: str) -> bool:
         """Whether the person chose it, rather than it being the default."""

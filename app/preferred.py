@@ -90,6 +90,16 @@ def _image(text: str) -> str | None:
     return f"“{text}” is not the name of an image. One looks like docker.io/library/node:24-bookworm."
 
 
+def _hosts(text: str) -> str | None:
+    from workplaces.container.hosts import BadHosts, HostList
+
+    try:
+        HostList.parse(text)
+    except BadHosts as error:
+        return str(error)
+    return None
+
+
 def _web(text: str) -> str | None:
     if not text:
         return None
@@ -121,6 +131,9 @@ _ALL = (
     Preference("mode", "ask", "How much goes ahead without asking, in new chats.", _anything, choices=OFFERED),
     Preference("engine", "commands", "What answers new chats.", _name),
     Preference("container.image", DEFAULT_IMAGE, "The image that a container's boxes are made from.", _image),
+    Preference(
+        "container.hosts", "", "The only hosts that an open command in a container reaches, or all if empty.", _hosts
+    ),
     Preference("model.base_url", "", "The address of the model's API (OpenAI-compatible), up to and with /v1.", _web),
     Preference("model.name", "", "The model that answers, by the name its API gives it.", _line),
     Preference("theme", "system", "Light or dark, or as the system is.", _anything, ("system", "light", "dark")),

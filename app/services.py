@@ -40,7 +40,7 @@ class PlaceServices:
         self.fixed = FixedLog(home.fixed)
         self.places = WorkPlaces(
             home.places,
-            settings=lambda: PlaceSettings(image=self.preferences.get("container.image")),
+            settings=self._settings,
             protected=self.protected,
             on_fixed=self.fixed.note,
             output=home.output,
@@ -48,6 +48,13 @@ class PlaceServices:
 
     def protected(self) -> tuple[Path, ...]:
         return protected_places(self.home)
+
+    def _settings(self) -> PlaceSettings:
+        return PlaceSettings(
+            image=self.preferences.get("container.image"),
+            # as it is in the file: a list that cannot be used is refused with words, and is not the same as no list
+            hosts=self.preferences.written("container.hosts"),
+        )
 
     async def close(self) -> None:
         await _each(self.places.close(), self.fixed.close())

@@ -37,6 +37,7 @@ class PlaceSettings:
     """What a person chose about places. Read anew for every command."""
 
     image: str = DEFAULT_IMAGE
+    hosts: str = ""  # what an open box in a container may reach; empty: everything
 
 
 OnFixed = Callable[[str, str], None]
@@ -123,6 +124,7 @@ class WorkPlaces:
             image=lambda: self._settings().image,
             protected=self._protected,
             on_fixed=self._on_fixed,
+            hosts=lambda: self._settings().hosts,
         )
         return computer, container
 

@@ -13,6 +13,9 @@ from typing import Any
 from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, Expected, expected, seal, words_of
 from workplaces.container.engine import Engine, Engines
 from workplaces.container.git import look_after
+from workplaces.container.hosts_door import DoorAsk
+from workplaces.container.hosts_doors import Doors, read_list
+from workplaces.container.hosts_doors import about as about_hosts
 from workplaces.container.image import Image, Images
 from workplaces.container.proof import size
 from workplaces.container.run import HUNG_LIMIT, NotNow, Run
@@ -39,7 +42,8 @@ class Container:
 
     ``home`` is the folder in Conch's home that is its own; ``image`` and ``protected`` are asked for every command.
     ``on_fixed`` is called on the loop with (what was done, why). ``env`` and ``person`` (the home folder) are this
-    process's unless given.
+    process's unless given. ``hosts`` is the list of what an open box may reach, empty for everything; it is asked for
+    every command. ``doors`` makes what gives boxes that list.
     """
 
     def __init__(
@@ -51,15 +55,19 @@ class Container:
         on_fixed: Callable[[str, str], None] | None = None,
         env: Mapping[str, str] | None = None,
         person: Path | None = None,
+        hosts: Callable[[], str] = str,
+        doors: Callable[..., Doors] = Doors,
     ) -> None:
         self._house = House(home)
         self._image = image
+        self._hosts = hosts
         self._protected = protected
         self._on_fixed = on_fixed or (lambda what, why: None)
         self._person = person
         self._engines = Engines(env=env, home=person)
         self._images = Images(self._got)
         self._leftovers = Leftovers()
+        self._doors = doors(lambda engine, name, late: self._leftovers.add(engine, name, late=late))
 
     @property
     def id(self) -> WorkPlaceId:
@@ -74,7 +82,8 @@ class Container:
         return PLACE_WORDS["container.where"]
 
     def about(self, folder: Path) -> str:
-        return PLACE_WORDS["container.about"].format(image=self._image(), folder=shown(folder))
+        about = PLACE_WORDS["container.about"].format(image=self._image(), folder=shown(folder))
+        return f"{about} {about_hosts(self._hosts())}".strip()
 
     async def standing(self, *, look: bool = False) -> PlaceStatus:
         """How the container stands: which engine, and whether its image is here. Never raises PlaceUnavailable."""
@@ -104,6 +113,7 @@ class Container:
                 "found": engine.endpoint.source,
                 "image": self._image(),
                 "image here": "yes" if there else "no",
+                "allowed hosts": self._hosts() or "all",
             },
         )
 
@@ -120,6 +130,7 @@ class Container:
 
     async def close(self) -> None:
         """Gives boxes whose engine did not answer one more moment; what is left goes at the next start."""
+        await self._doors.close()
         await in_thread(lambda: self._leftovers.wait(HUNG_LIMIT), "conch-leftovers")
         self._engines.close()
 
@@ -142,12 +153,18 @@ class Container:
         _check_command(request.command)
         folder = await in_thread(lambda: self._folder(request), "conch-folder")
         _check_for_box(folder)
+        hosts = read_list(self._hosts(), open=request.open)
         engine = await self._engines.find()
         image = await self._images.ensure(engine, self._image(), request.on_progress)
-        body, wanted = await in_thread(lambda: self._body(request, folder, engine, image), "conch-body")
-        run = Run(engine, image, folder, request, body, wanted)
+
+        async def go(door: str) -> RunResult:
+            body, wanted = await in_thread(lambda: self._body(request, folder, engine, image, door), "conch-body")
+            run = Run(engine, image, folder, request, body, wanted)
+            return await run.result(lambda name, late: self._leftovers.add(engine, name, late=late))
+
         try:
-            result = await run.result(lambda name, late: self._leftovers.add(engine, name, late=late))
+            ask = DoorAsk(engine, image, hosts, _person(), self._house.installation(), owner()) if hosts else None
+            result = await self._doors.through(ask, go)
         except Stopped as stopped:
             said, _ = await to_the_end(_look_after(request, folder, ""))
             stopped.words = f"{stopped.words} {said}".strip()
@@ -169,7 +186,7 @@ class Container:
         return check_folder(request.folder, protected, self._person)
 
     def _body(
-        self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image
+        self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, door: str
     ) -> tuple[dict[str, Any], Expected]:
         ask = BoxAsk(
             image=str(image.reference),
@@ -182,6 +199,7 @@ class Container:
             chat=request.chat,
             installation=self._house.installation(),
             owner=owner(),
+            door=door,
         )
         return seal(ask, engine.facts), expected(folder, engine.facts)
 

@@ -59,7 +59,7 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: End
         ".git": "writable" if git_writable else "read-only" if parts else "none",
         "covered": str(len(folder.covers)),
     }
-    network = bool(set(networks) - {"none"})
+    network = bool(set(networks) - {"none"}) or str(host.get("NetworkMode")).startswith("container:")
     return Proof(
         place=str(CONTAINER),
         target=str(seen.get("Id") or box),

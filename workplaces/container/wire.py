@@ -116,7 +116,7 @@ def attach(endpoint: Endpoint, api: str, box: str, limit: float) -> Attached:
     sock = connect(endpoint, limit)
     try:
         sock.sendall(
-            f"POST /v{api}/containers/{box}/attach?stream=1&stdout=1&stderr=1 HTTP/1.1\r\nHost: localhost\r\n"
+            f"POST /v{api}/containers/{box}/attach?stream=1&stdin=1&stdout=1&stderr=1 HTTP/1.1\r\nHost: localhost\r\n"
             "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n".encode("ascii")
         )
         head = b""
