@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from workplaces.words import PLACE_WORDS
 
 PORT = 3128  # where the proxy listens, on the loopback of a box
+NAMES_PORT = 53  # and what stands where a name server would
 HTTPS = 443
 MOST_NAMES = 100
 _MOST_SHOWN = 20

@@ -16,7 +16,7 @@ from typing import Any
 from workplaces.container import wire
 from workplaces.container.box import CHAT_LABEL, HOME_LABEL, OWNER_LABEL, WORK_LABEL
 from workplaces.container.engine import REQUEST_LIMIT, Engine
-from workplaces.container.hosts import PORT, HostList
+from workplaces.container.hosts import NAMES_PORT, PORT, HostList
 from workplaces.container.hosts_pipe import Pipe
 from workplaces.container.image import Image
 from workplaces.container.life import remove
@@ -101,7 +101,7 @@ def door_body(ask: DoorAsk) -> dict[str, Any]:
     return {
         "Image": str(ask.image.reference),
         "Entrypoint": ["/bin/sh"],
-        "Cmd": ["-c", _CHOOSE, "sh", source, str(PORT)],
+        "Cmd": ["-c", _CHOOSE, "sh", source, str(PORT), str(NAMES_PORT)],
         "User": ask.user,
         "Env": ["LANG=C.UTF-8"],
         "WorkingDir": "/",

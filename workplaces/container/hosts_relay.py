@@ -37,7 +37,7 @@ class Connection:
 
 
 class Relay:
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, names_port: int) -> None:
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.listener.bind(("127.0.0.1", port))
@@ -50,7 +50,7 @@ class Relay:
         self.told = bytearray()
         self.given = bytearray()
         self.pings: list[bytes] = []
-        self.names: socket.socket | None = _names()
+        self.names: socket.socket | None = _names(names_port)
         self.open = True
 
     def say(self, kind: bytes, number: int, data: bytes = b"") -> None:
@@ -186,6 +186,8 @@ class Relay:
         assert self.names is not None  # noqa: S101
         try:
             data, asker = self.names.recvfrom(4096)
+            if data[2] & 0x80:  # it is no question
+                return
             end = 12
             while data[end]:
                 end += data[end] + 1
@@ -196,10 +198,10 @@ class Relay:
             return
 
 
-def _names() -> socket.socket | None:
+def _names(port: int) -> socket.socket | None:
     try:
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        made.bind(("127.0.0.1", 53))
+        made.bind(("127.0.0.1", port))
         made.setblocking(False)
     except OSError:  # an engine that keeps low ports for root: then these programs are refused without being heard
         return None
@@ -207,4 +209,4 @@ def _names() -> socket.socket | None:
 
 
 if __name__ == "__main__":
-    Relay(int(sys.argv[1])).run()
+    Relay(int(sys.argv[1]), int(sys.argv[2])).run()
