@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.workplaces.looking import until
 from tests.workplaces.relay_hands import (
     PUBLIC,
     Certificate,
@@ -23,6 +24,7 @@ from tests.workplaces.relay_hands import (
     proxy_for,
     tls_server,
 )
+from tests.workplaces.test_hosts import hello
 from workplaces.container.hosts_proxy import Proxy
 
 HOSTS = "allowed.test *.below.test inward.test moved.test gone.test"
@@ -236,6 +238,16 @@ async def test_what_is_not_tls_does_not_come_through(relay: Relay, proxy: Proxy,
     assert proxy.tried.targets() == ("allowed.test:443",)
 
 
+async def test_a_client_that_goes_before_it_said_anything_tried_nothing(relay: Relay, proxy: Proxy) -> None:
+    for said in (b"", hello("evil.test")[:50]):
+        _, writer = await tunnel(relay, "allowed.test:443")
+        writer.write(said)
+        writer.write_eof()
+        await until(lambda: relay.pipe.idle)
+        writer.close()
+    assert proxy.tried.targets() == ()
+
+
 async def test_much_goes_both_ways_whole_with_a_slow_reader_beside_it(relay: Relay, paper: Certificate) -> None:
     _, stuck_writer = await secured(relay, "allowed.test:443", paper, "allowed.test")
     stuck_writer.write(bytes(64_000_000))  # comes back, and nobody reads it: the others go on
@@ -288,8 +300,6 @@ async def test_the_end_of_what_is_said_comes_through_before_the_answer(
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     internet.port = server.sockets[0].getsockname()[1]
     reader, writer = await tunnel(relay, "allowed.test:443")
-    from tests.workplaces.test_hosts import hello
-
     said = hello("allowed.test") + bytes(100_000)
     writer.write(said)
     writer.write_eof()

@@ -57,6 +57,7 @@ class Doors:
         self._dial = dial
         self._thread: ProxyThread | None = None
         self._waiting: list[Door] = []
+        self._making: set[asyncio.Future[Door]] = set()
         self._removing: set[asyncio.Future[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -93,15 +94,20 @@ class Doors:
         return replace(result, tried=_targets(proxy), note=note, proof=replace(result.proof, details=details))
 
     async def close(self) -> None:
-        """Takes every door that waits away, and makes no more."""
+        """Takes away every door that waits or is still being made."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         waiting, self._waiting = self._waiting, []
         for door in waiting:
             self._remove(door)
-        if self._removing:
-            await asyncio.wait(set(self._removing), timeout=_REMOVE_LIMIT)
+        end = time.monotonic() + _REMOVE_LIMIT
+        while (left := end - time.monotonic()) > 0:
+            going: set[asyncio.Future[Any]] = {*self._making, *self._removing}
+            if not going:
+                break
+            await asyncio.wait(going, timeout=left)
+            await asyncio.sleep(0)  # what is done is taken out of the two sets
         if self._thread is not None:
             self._thread.close()
             self._thread = None
@@ -122,6 +128,8 @@ class Doors:
             self._thread = ProxyThread()
         loop = self._thread.loop
         making = in_thread(lambda: make_door(ask, loop, self._on_left), "conch-door")
+        self._making.add(making)
+        making.add_done_callback(self._making.discard)
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:

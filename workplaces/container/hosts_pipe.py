@@ -134,6 +134,11 @@ class Pipe:
 
     # On the loop
 
+    @property
+    def idle(self) -> bool:
+        """Whether no connection is open."""
+        return not self._connections
+
     def say(self, kind: bytes, number: int, data: bytes = b"") -> None:
         if not self.dead:
             self._going.put(HEADER.pack(kind, number, len(data)) + data)

@@ -147,7 +147,9 @@ class Proxy:
 
         try:
             first, asked = await asyncio.wait_for(first_message(more), _HEAD_LIMIT)
-        except (NotTls, TimeoutError):
+        except (EOFError, TimeoutError):
+            return
+        except NotTls:
             self.tried.add(name, HTTPS)
             return
         if plain_name(asked) != name:

@@ -13,11 +13,16 @@ class NotTls(ValueError):
 
 
 async def first_message(read: Callable[[], Awaitable[bytes]]) -> tuple[bytes, str]:
-    """All the bytes of it, and the name that is asked for; empty when none is. Raises NotTls."""
+    """All the bytes of it, and the name that is asked for; empty when none is.
+
+    Raises NotTls, and EOFError when it ends before it is whole, though it may have become one.
+    """
     taken = bytearray()
     while (message := _message(taken)) is None:
         data = await read()
-        if not data or len(taken) > _LONGEST:
+        if not data:
+            raise EOFError
+        if len(taken) > _LONGEST:
             raise NotTls
         taken += data
     try:
