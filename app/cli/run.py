@@ -148,6 +148,7 @@ class _Run:
                     ran=stopped.proof is not None,
                     proof=stopped.proof,
                     seconds=stopped.seconds or time.monotonic() - self._began,
+                    tried=stopped.tried,
                 )
             )
         if not stopped.sure or stopped.words:
@@ -212,6 +213,7 @@ def _object(
     ran: bool = True,
     proof: Proof | None = None,
     seconds: float = 0.0,
+    tried: tuple[str, ...] = (),
 ) -> str:
     """The one object of ``--json``. Every name is always there."""
     from app.tools.command import plain
@@ -231,7 +233,7 @@ def _object(
                 "file": str(output.file) if output.file else None,
             },
             "note": result.note if result else note,
-            "tried": list(result.tried) if result else [],
+            "tried": list(result.tried if result else tried),
             "ran": ran,
             "sure": result.sure if result else True,
             "error": error,

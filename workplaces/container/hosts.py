@@ -73,9 +73,8 @@ def _read(word: str) -> str:
     except UnicodeError:
         plain = ""
     if not plain:
-        raise BadHosts(PLACE_WORDS["hosts.bad.name"].format(name=shown))
-    if star and plain.count(".") < 1:
-        raise BadHosts(PLACE_WORDS["hosts.bad.wide"].format(name=shown))
+        wide = word == "*" or (star and re.fullmatch(_LABEL, name.lower(), re.ASCII))
+        raise BadHosts(PLACE_WORDS["hosts.bad.wide" if wide else "hosts.bad.name"].format(name=shown))
     return star + plain
 
 
