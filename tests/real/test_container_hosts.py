@@ -436,7 +436,7 @@ async def test_at_most_a_few_doors_wait_and_not_for_ever(
 # -- when it cannot be
 
 
-@pytest.mark.parametrize("hosts", ["https://allowed.test", "*", "allowed.test 10.0.0.1"])
+@pytest.mark.parametrize("hosts", ["https://allowed.test", "*.test/", "allowed.test 10.0.0.1"])
 async def test_a_list_that_cannot_be_used_means_that_nothing_runs(
     docker_host: Dockerd, tmp_path: Path, work: Path, hosts: str
 ) -> None:
