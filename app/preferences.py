@@ -27,10 +27,11 @@ log = logging.getLogger(__name__)
 
 OnChange = Callable[[str, Value], None]
 TextName = Literal[
-    "place", "container.image", "container.hosts", "mode", "engine", "model.base_url", "model.name", "theme", "motion",
-    "folder.last", "window.geometry",
+    "place", "container.image", "container.runtime", "container.hosts", "mode", "engine", "model.base_url", "model.name",
+    "theme", "motion", "folder.last", "window.geometry",
 ]  # fmt: skip
-NumberName = Literal["text.size"]
+NumberName = Literal["text.size", "container.memory", "container.cpus", "container.spares"]
+SwitchName = Literal["container.gpus"]
 Stamp = tuple[int, int, int]
 Read = tuple[dict[str, Any], Stamp | None]
 LARGEST = 1024 * 1024
@@ -61,6 +62,8 @@ class Preferences:
     def get(self, name: TextName) -> str: ...
     @overload
     def get(self, name: NumberName) -> int: ...
+    @overload
+    def get(self, name: SwitchName) -> bool: ...
     @overload
     def get(self, name: str) -> Value: ...
     def get(self, name: str) -> Value:

@@ -122,8 +122,15 @@ def _line(text: str) -> str | None:
     return "It takes one line of at most 500 characters." if len(text) > 500 or not text.isprintable() else None
 
 
-def _percent(text: str) -> str | None:
-    return None if 80 <= int(text) <= 200 else f"“{text}” is not between 80 and 200."
+def _between(least: int, most: int) -> Callable[[str], str | None]:
+    def takes(text: str) -> str | None:
+        return None if least <= int(text) <= most else f"“{text}” is not between {least} and {most}."
+
+    return takes
+
+
+def _runtime(text: str) -> str | None:
+    return None if re.fullmatch(r"[A-Za-z0-9._-]{0,64}", text) else f"“{text}” is not the name of a runtime."
 
 
 _ALL = (
@@ -134,11 +141,16 @@ _ALL = (
     Preference(
         "container.hosts", "", "The only hosts that an open command in a container reaches, or all if empty.", _hosts
     ),
+    Preference("container.memory", 4, "How much memory a box may use, in GB (1 to 512).", _between(1, 512)),
+    Preference("container.cpus", 2, "How many processors a box may use (1 to 128).", _between(1, 128)),
+    Preference("container.runtime", "", "A stronger runtime for boxes, by the engine's name for it (runsc).", _runtime),
+    Preference("container.gpus", False, "Whether boxes may use the graphics processors (on or off).", _anything),
+    Preference("container.spares", 4, "How many boxes are made ahead, in all (0 to 16).", _between(0, 16)),
     Preference("model.base_url", "", "The address of the model's API (OpenAI-compatible), up to and with /v1.", _web),
     Preference("model.name", "", "The model that answers, by the name its API gives it.", _line),
     Preference("theme", "system", "Light or dark, or as the system is.", _anything, ("system", "light", "dark")),
     Preference("motion", "system", "Whether things move, or as the system says.", _anything, ("system", "on", "off")),
-    Preference("text.size", 100, "How large the text is, in percent (80 to 200).", _percent),
+    Preference("text.size", 100, "How large the text is, in percent (80 to 200).", _between(80, 200)),
     Preference("folder.last", "", "The folder that was chosen last.", _anything, internal=True),
     Preference("window.geometry", "", "Where the window was.", _line, internal=True),
 )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from app.chats.events import ChatEvent, TurnStarted
 from app.health.fixed import FixedLog
 from app.home import Home, Presence, protected_places
+from app.power import Power
 from app.preferences import Preferences
 from workplaces.service import PlaceSettings, WorkPlaces
 
@@ -44,17 +45,24 @@ class PlaceServices:
             protected=self.protected,
             on_fixed=self.fixed.note,
             output=home.output,
+            saving=Power().saving,
+        )
+
+    def _settings(self) -> PlaceSettings:
+        get = self.preferences.get
+        return PlaceSettings(
+            image=get("container.image"),
+            memory=get("container.memory"),
+            cpus=get("container.cpus"),
+            runtime=get("container.runtime"),
+            gpus=get("container.gpus"),
+            spares=get("container.spares"),
+            # as it is in the file: a list that cannot be used is refused with words, and is not the same as no list
+            hosts=self.preferences.written("container.hosts"),
         )
 
     def protected(self) -> tuple[Path, ...]:
         return protected_places(self.home)
-
-    def _settings(self) -> PlaceSettings:
-        return PlaceSettings(
-            image=self.preferences.get("container.image"),
-            # as it is in the file: a list that cannot be used is refused with words, and is not the same as no list
-            hosts=self.preferences.written("container.hosts"),
-        )
 
     async def close(self) -> None:
         await _each(self.places.close(), self.fixed.close())

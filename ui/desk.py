@@ -183,10 +183,18 @@ class Desk(QObject):
         import asyncio
 
         events = await self.services.store.events(id)
-        made = await asyncio.to_thread(self.reader, events)  # thousands of rows take longer than the window may be held
+        last = events[-1].seq if events else 0
+
+        def make() -> object:
+            """In a thread: making thousands of rows, and letting go of what they were made from, takes too long."""
+            made = self.reader(events)
+            while events:
+                del events[-1000:]
+            return made
+
+        made = await asyncio.to_thread(make)
         if self._loading != id:
             return  # another was opened meanwhile
-        last = events[-1].seq if events else 0
         self._loading = ""
         self.loaded.emit(made)
         for event in self._meanwhile:

@@ -9,6 +9,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QSizePolicy, QStackedLayout, QVBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.composer.composer import DEPTH, Composer
 from ui.composer.folder_chip import short_path
 from ui.desk import Desk
@@ -17,7 +18,7 @@ from ui.place_words import name_of, runs_words
 from ui.shown import NEW_CHAT
 from ui.standing import Standing
 from ui.theme import TRANSCRIPT_WIDTH, Themes
-from ui.widgets import Button, ElidedLabel, Ground, Label
+from ui.widgets import ElidedLabel, Ground, Label
 
 if TYPE_CHECKING:
     from app.chats.events import ChatEvent

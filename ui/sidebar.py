@@ -5,15 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QModelIndex, QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QContextMenuEvent, QFont, QGuiApplication, QKeyEvent, QPainter, QPaintEvent, QPalette
+from PySide6.QtGui import (
+    QAction,
+    QContextMenuEvent,
+    QFont,
+    QFontMetricsF,
+    QGuiApplication,
+    QKeyEvent,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+)
 from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QListView, QMenu, QSizePolicy, QVBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.chatlist import CHAT_ROLE, ChatDelegate, ChatModel, Item
 from ui.desk import Desk
 from ui.marks import paint_dot, paint_mark
 from ui.paint import keyboard_focus, round_box
 from ui.theme import Themes, scrollbar_style
-from ui.widgets import Button, Field, Ground
+from ui.widgets import Field, Ground
 
 if TYPE_CHECKING:
     from app.chats.store import Hit
@@ -54,12 +65,14 @@ class KeyHint(Button):
     def __init__(self, themes: Themes, keys: str, *, name: str) -> None:
         super().__init__(themes, keys, kind="quiet", size="small", name=name)
 
-    def sizeHint(self) -> QSize:
-        hint = super().sizeHint()
-        return QSize(hint.width() - self.themes.px(8), hint.height() - self.themes.px(7))
+    def _cap_font(self) -> QFont:
+        font = QFont(self.themes.font("small", weight=QFont.Weight.DemiBold))
+        font.setPixelSize(max(8, self.themes.px(11)))
+        return font
 
-    def _spare(self) -> tuple[int, int]:
-        return self.themes.px(6), self.themes.px(3)
+    def sizeHint(self) -> QSize:
+        wide = QFontMetricsF(self._cap_font()).horizontalAdvance(self.text())
+        return QSize(round(wide) + 2 * self.themes.px(6), super().sizeHint().height() - self.themes.px(7))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         tokens = self.themes.tokens
@@ -68,9 +81,7 @@ class KeyHint(Button):
         border = tokens.accent if ring else tokens.tint(tokens.text, 0.14, tokens.sidebar)
         ground = tokens.tint(tokens.text, 0.05, tokens.sidebar) if self.underMouse() else None
         round_box(painter, QRectF(self.rect()), 6, ground, border, width=2 if ring else 1)
-        font = QFont(self.themes.font("small", weight=QFont.Weight.DemiBold))
-        font.setPixelSize(max(8, self.themes.px(11)))
-        painter.setFont(font)
+        painter.setFont(self._cap_font())
         painter.setPen(tokens.faint)
         painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, self.text())
         painter.end()

@@ -12,10 +12,11 @@ from PySide6.QtCore import QEvent, QObject, QRectF, Qt, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.notes import Note
 from ui.paint import SHADOW, round_box, shadow
 from ui.theme import RADIUS, Themes
-from ui.widgets import Button, Label
+from ui.widgets import Label
 
 SECONDS = 8
 

@@ -245,7 +245,10 @@ class Window(QWidget):
 
     def ask_folder(self) -> None:
         """Asks for a folder, without holding anything up meanwhile."""
-        if not self.desk.open or self._dialog is not None:
+        if not self.desk.open:
+            self._ask_when_open = True
+            return
+        if self._dialog is not None:
             return
         start = self.desk.shown.folder or Path.home()
         dialog = self._dialog = QFileDialog(self, "Choose a folder to work on", str(start))
@@ -338,7 +341,7 @@ class Window(QWidget):
         preferences = self.desk.services.preferences
         for name in ("theme", "motion", "text.size"):
             self._on_preference(name, preferences.get(name))
-        if self._ask_when_open and not self.desk.chats:
+        if self._ask_when_open:
             self.ask_folder()
 
     def _activated(self) -> None:

@@ -34,10 +34,17 @@ FRESH = 10.0  # how long what a place said is believed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceSettings:
-    """What a person chose about places. Read anew for every command."""
+    """What a person chose about places. Read anew for every command: the ``image`` of containers, their ``memory`` in
+    GB, ``cpus``, ``runtime`` and ``gpus``, how many ``spares`` (boxes made ahead) there may be in all, and the ``hosts``
+    that an open one may reach (empty: all)."""
 
     image: str = DEFAULT_IMAGE
-    hosts: str = ""  # what an open box in a container may reach; empty: everything
+    memory: int = 4
+    cpus: int = 2
+    runtime: str = ""
+    gpus: bool = False
+    spares: int = 4
+    hosts: str = ""
 
 
 OnFixed = Callable[[str, str], None]
@@ -49,7 +56,8 @@ class WorkPlaces:
 
     ``home`` is a folder of Conch's own (made 0700 when needed); ``settings`` is asked for every command;
     ``protected`` names what no command may touch, wherever it runs; ``output`` is the folder where long outputs are
-    kept, which ``start`` empties of old ones. ``on_fixed`` is called on the loop.
+    kept, which ``start`` empties of old ones. ``on_fixed`` is called on the loop; ``saving``, in any thread, says that
+    the battery is to be saved.
     """
 
     def __init__(
@@ -60,9 +68,11 @@ class WorkPlaces:
         protected: Callable[[], tuple[Path, ...]] = tuple,
         on_fixed: OnFixed | None = None,
         output: Path | None = None,
+        saving: Callable[[], bool] | None = None,
     ) -> None:
         self._home = home
         self._output = output
+        self._saving = saving or (lambda: False)
         self._settings = settings
         self._protected = protected
         self._on_fixed = on_fixed
@@ -116,12 +126,20 @@ class WorkPlaces:
 
     def _build(self) -> tuple[Computer, Container]:
         from workplaces.computer.place import Computer
+        from workplaces.container.box import Options
         from workplaces.container.place import Container
+        from workplaces.container.spares import SpareRules
+
+        def options() -> Options:
+            chosen = self._settings()
+            return Options(memory=chosen.memory, cpus=chosen.cpus, runtime=chosen.runtime, gpus=chosen.gpus)
 
         computer = Computer(self._home / "computer", protected=self._protected)
         container = Container(
             self._home / "container",
             image=lambda: self._settings().image,
+            options=options,
+            spares=SpareRules(most=lambda: self._settings().spares, saving=self._saving),
             protected=self._protected,
             on_fixed=self._on_fixed,
             hosts=lambda: self._settings().hosts,

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 Subject = Callable[[], float]
 
@@ -89,11 +90,17 @@ def ratio(rounds: Rounds, name: str, base: str) -> float:
 
 
 def parse(arguments: Sequence[str] | None = None, *, rounds: int, about: str = "") -> argparse.Namespace:
-    """``--rounds N`` and ``--json``, as every measurement takes them."""
+    """``--rounds N``, ``--json`` and ``--raw FILE``, as every measurement takes them."""
+    return parser_for(rounds=rounds, about=about).parse_args(arguments)
+
+
+def parser_for(*, rounds: int, about: str = "") -> argparse.ArgumentParser:
+    """As ``parse``, for a measurement that takes more."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--rounds", type=int, default=rounds, help=f"how often each is measured (default {rounds})")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
-    return parser.parse_args(arguments)
+    parser.add_argument("--raw", metavar="FILE", help="write the same JSON, every sample in it, to a file")
+    return parser
 
 
 def report(
@@ -117,7 +124,7 @@ def report(
         print(f"  {subject:<{width}}  median {middle:9.2f}  p95 {most:9.2f}  least {least:9.2f} {unit}")
     for bar in bars:
         print(f"  {'held  ' if bar.held else 'MISSED'}  {bar.name}: {bar.value:.3g} {bar.unit} (at most {bar.most:g})")
-    if given.json:
+    if given.json or given.raw:
         whole = {
             "name": name,
             "python": platform.python_version(),
@@ -137,6 +144,10 @@ def report(
             ],
             "facts": dict(facts or {}),
         }
-        print(json.dumps(whole))
+        text = json.dumps(whole)
+        if given.raw:
+            Path(given.raw).write_text(text + "\n", "utf-8")
+        if given.json:
+            print(text)
     sys.stdout.flush()
     return 0 if all(bar.held for bar in bars) else 1

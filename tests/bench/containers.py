@@ -1,116 +1,189 @@
-"""What a command in a container costs: ``python -m tests.bench.containers [--json] [--rounds N]``.
+"""What a command in a container costs: ``python -m tests.bench.containers [--engine podman] [--json] [--raw FILE]``.
 
-On a real Docker of its own, against its own command line in the same rounds:
+On a real engine of its own, each as a ratio to ``docker run --rm`` with the same flags by the command line, in the same
+run and in turns (``--engine podman``: a rootless Podman of an ordinary user, and ``podman run --rm``):
 
-- *sealed* and *open*: ``true`` through Conch, from asking to the box being gone (the folder proven, every flag read
-  back, the output kept), against ``docker run --rm`` with the same flags.
-- *output*: 100 MB, against ``docker run --rm`` with no log, emptied into nothing.
-- *stop*: from Stop to every process dead and the box gone, against ``docker rm --force`` of such a box.
+- *spare*: one command with a spare ready, as people have it: through the command tool, in a repository of 10,000
+  files, with all that is looked at and proven before and after.
+- *train*: 24 commands, 0.3 s apart. *back_to_back*: 24 without a pause.
+- *cold*: no spare.
+- *stop*: from Stop to every process dead and the box gone, against ``docker kill`` of such a box.
+- *output*: 100 MB, against a ``docker run --rm`` with no log, emptied into nothing; and what it takes of memory.
+- *memory*: what a waiting spare costs: its processes on this computer, their proportional share (PSS).
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.bench.common import Bar, Subject, parse, ratio, report, take_turns, timed
+from app.tools.command import Command, Setting
+from app.tools.command import run as run_tool
+from tests.bench.common import Bar, Rounds, Samples, parser_for, ratio, report, take_turns, timed
 from tests.real.engines import dockerd as dockers
-from tests.real.engines.dockerd import Dockerd
+from tests.real.engines import person as persons
+from tests.real.engines import podman as podmans
 from tests.real.engines.needs import need
-from workplaces.container.box import MEMORY, OPEN_FILES, PIDS, TMP_BYTES
+from tests.workplaces.looking import until
+from workplaces.container.box import HOME, OPEN_FILES, PIDS, TMP_BYTES, Options
 from workplaces.container.place import Container
+from workplaces.container.spares import SpareRules
 from workplaces.output import OutputKeeper
-from workplaces.place import RunRequest, Stopped
+from workplaces.place import RunRequest, RunResult, Stopped
 
-MOST_SEALED, MOST_OPEN, MOST_OUTPUT, MOST_STOP = 1.05, 1.05, 1.25, 1.05
+MOST = {"spare": 0.03, "train": 0.03, "back_to_back": 0.5, "cold": 1.05, "stop": 1.0, "output": 1.0}
+MOST_OUTPUT_MB = 40.0
+MOST_SPARE_MB = 6.0
+TRAIN, PAUSE, FILES = 24, 0.3, 10_000
 _SIZE = 100 * 1024 * 1024
+_CHAT = "bench"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = parse(arguments, rounds=25, about=__doc__ or "")
+    parser = parser_for(rounds=25, about=__doc__ or "")
+    parser.add_argument("--engine", choices=["docker", "podman"], default="docker")
+    parser.add_argument("--reached", help=argparse.SUPPRESS)  # the image, when DOCKER_HOST names the engine already
+    parser.add_argument("cases", nargs="*", metavar="case", help=f"only these: {', '.join(MOST)}")
+    given = parser.parse_args(arguments)
+    if given.reached:
+        return measure(given, given.reached)
     try:
-        need("docker", *dockers.PROGRAMS, root=True)
+        if given.engine == "docker":
+            need("docker", *dockers.PROGRAMS, root=True)
+        else:
+            need(*podmans.ROOTLESS_PROGRAMS, root=True)
     except (pytest.skip.Exception, pytest.fail.Exception) as reason:
         sys.stderr.write(f"{reason}\n")
         return 1
-    with (
-        dockers.shared() as engine,
-        tempfile.TemporaryDirectory(prefix="conch-bench-") as scratch,
-        asyncio.Runner() as runner,
-    ):
-        os.environ["DOCKER_HOST"] = engine.host
-        bench = Bench(engine, Path(scratch), runner)
-        starts = take_turns(
-            {
-                "sealed": bench.conch("true"),
-                "open": bench.conch("true", opened=True),
-                "docker run": bench.docker("true"),
-                "docker run, open": bench.docker("true", opened=True),
-            },
-            rounds=given.rounds,
-            warm_up=3,
-        )
-        line = f"head -c {_SIZE} /dev/zero"
-        streams = take_turns(
-            {"output": bench.conch(line), "docker run output": bench.docker(line)}, rounds=max(5, given.rounds // 3)
-        )
-        stops = take_turns(
-            {"stop": bench.stop, "docker rm --force": bench.docker_stop}, rounds=max(5, given.rounds // 2)
-        )
-        runner.run(bench.place.close())
-    bars = [
-        Bar("a sealed command", ratio(starts, "sealed", "docker run"), MOST_SEALED),
-        Bar("an open command", ratio(starts, "open", "docker run, open"), MOST_OPEN),
-        Bar("100 MB of output", ratio(streams, "output", "docker run output"), MOST_OUTPUT),
-        Bar("stop", ratio(stops, "stop", "docker rm --force"), MOST_STOP),
-    ]
-    return report("containers", {**starts, **streams, **stops}, bars, given, facts={"image": engine.image})
+    with ExitStack() as held:
+        if given.engine == "docker":
+            docker = held.enter_context(dockers.shared())
+            os.environ.update(docker.env)
+            return measure(given, docker.image)
+        person = held.enter_context(persons.made())
+        podman = held.enter_context(podmans.rootless_podman(person))
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        raw = str(person.home / "raw.json") if given.raw else ""
+        words += ["--reached", podman.image] + (["--raw", raw] if raw else [])
+        line = person.argv(sys.executable, "-m", "tests.bench.containers", *words)
+        env = {**podman.env, "HOME": str(person.home), "PYTHONPATH": str(persons.CHECKOUT)}
+        env |= {"PATH": os.environ["PATH"], "TMPDIR": str(person.folder("tmp")), "PYTHONDONTWRITEBYTECODE": "1"}
+        code = subprocess.run(line, env=env, cwd=person.home, check=False).returncode
+        if raw:
+            Path(given.raw).write_bytes(Path(raw).read_bytes())
+        return code
+
+
+def measure(given: argparse.Namespace, image: str) -> int:
+    """The table, on the engine that the environment names."""
+    with tempfile.TemporaryDirectory(prefix="conch-bench-") as scratch, asyncio.Runner() as runner:
+        bench = Bench(given.engine, image, Path(scratch), runner)
+        wanted = given.cases or list(MOST)
+        rounds: dict[str, Samples] = {}
+        bars: list[Bar] = []
+        try:
+            for name in wanted:
+                measured = getattr(bench, name)(given.rounds)
+                rounds.update(measured)
+                bars.append(Bar(name, ratio(measured, name, next(key for key in measured if key != name)), MOST[name]))
+            facts = {"image": image, "engine": bench.name}
+            if "output" in wanted:
+                bars.append(Bar("output, memory above idle", bench.output_memory(), MOST_OUTPUT_MB, "MB"))
+            if "spare" in wanted and (memory := bench.spare_memory()):
+                bars.append(Bar("memory of a waiting spare", memory, MOST_SPARE_MB, "MB"))
+        finally:
+            bench.close()
+    for bar in bars:
+        if bar.name in rounds:
+            print(f"  {bar.name}: {bar.value:.4f} of {given.engine}, p95 to its median {p95(rounds, bar.name):.4f}")
+    return report("containers", rounds, bars, given, facts=facts)
+
+
+def p95(rounds: Rounds, name: str) -> float:
+    """The worst twentieth against the base's middle: how bad a bad moment is."""
+    names = list(rounds)
+    return rounds[name].p95 / rounds[names[names.index(name) + 1]].median
 
 
 class Bench:
     """The same box, by Conch and by the command line."""
 
-    def __init__(self, engine: Dockerd, scratch: Path, runner: asyncio.Runner) -> None:
-        self.place = Container(scratch / "conch", image=lambda: engine.image)
-        self._engine = engine
+    def __init__(self, cli: str, image: str, scratch: Path, runner: asyncio.Runner) -> None:
+        self.name = ""
+        self._cli = cli
+        self._image = image
         self._runner = runner
+        self._with = Container(scratch / "conch", image=lambda: image)
+        self._without = Container(scratch / "conch", image=lambda: image, spares=SpareRules(most=lambda: 0))
         self._folder = scratch / "work"
-        (self._folder / ".git").mkdir(parents=True)
+        _fill(self._folder)
+        self._spill = scratch / "spill"
 
-    def conch(self, command: str, *, opened: bool = False) -> Subject:
+    def close(self) -> None:
+        for place in (self._with, self._without):
+            self._runner.run(place.close())
+
+    # Each case: Conch under its own name, then what it is compared with.
+
+    def spare(self, rounds: int) -> Rounds:
+        self._warm()
+        subjects = {"spare": self._spare, f"{self._cli} run": timed(lambda: self._run("true"))}
+        return take_turns(subjects, rounds=rounds, warm_up=3)
+
+    def cold(self, rounds: int) -> Rounds:
         def once() -> None:
-            request = RunRequest(command=command, folder=self._folder, open=opened, output=OutputKeeper())
-            result = self._runner.run(self.place.run(request))
-            assert result.code == 0, result.output.text
+            assert self._one(self._without, "true").proof.details["box"] == "made for it"
+            self._settle()
 
-        return timed(once)
+        def seconds() -> float:
+            began = time.perf_counter()
+            self._one(self._without, "true")
+            took = time.perf_counter() - began
+            self._settle()
+            return took
 
-    def docker(self, command: str, *, opened: bool = False) -> Subject:
-        def once() -> None:
-            line = [*self._line("--rm", opened=opened), "-c", command]
-            with subprocess.Popen(line, env=self._engine.env, stdout=subprocess.PIPE, bufsize=0) as process:
-                assert process.stdout is not None
-                while process.stdout.read(1 << 16):
-                    pass
-            assert process.returncode == 0
+        once()
+        return take_turns({"cold": seconds, f"{self._cli} run, cold": timed(lambda: self._run("true"))}, rounds=rounds)
 
-        return timed(once)
+    def train(self, rounds: int) -> Rounds:
+        return self._trains("train", PAUSE)
 
-    def stop(self) -> float:
+    def back_to_back(self, rounds: int) -> Rounds:
+        return self._trains("back_to_back", 0.0)
+
+    def _trains(self, name: str, pause: float) -> Rounds:
+        """What each command takes. Without a pause it is the whole train that counts, so the mean is given for each."""
+        conch: list[float] = []
+        base: list[float] = []
+        for _ in range(2):
+            for subject, taken in ((lambda: self._tool("true"), conch), (lambda: self._run("true"), base)):
+                self._warm()
+                times = []
+                for _ in range(TRAIN):
+                    times.append(timed(subject)())
+                    time.sleep(0) if not pause else self._runner.run(asyncio.sleep(pause))
+                taken += times if pause else [sum(times) / len(times)]
+        return {name: Samples(tuple(conch)), f"{self._cli} run, {name}": Samples(tuple(base))}
+
+    def stop(self, rounds: int) -> Rounds:
         async def once() -> float:
             said = asyncio.Event()
             loop = asyncio.get_running_loop()
             keeper = OutputKeeper(on_text=lambda stream, text: loop.call_soon_threadsafe(said.set) and None)
             request = RunRequest(command="echo on; sleep 1000", folder=self._folder, output=keeper)
-            running = loop.create_task(self.place.run(request))
+            running = loop.create_task(self._without.run(request))
             await said.wait()
             began = time.perf_counter()
             running.cancel()
@@ -120,41 +193,144 @@ class Bench:
             assert stopped.value.sure
             return seconds
 
-        return self._runner.run(once())
+        def kill() -> float:
+            line = [*self._line("--detach"), "-c", "sleep 1000"]
+            box = subprocess.run(line, capture_output=True, text=True, check=True).stdout.strip()
+            began = time.perf_counter()
+            subprocess.run([self._cli, "kill", box], capture_output=True, check=True)
+            seconds = time.perf_counter() - began
+            subprocess.run([self._cli, "rm", "--force", box], capture_output=True, check=True)
+            return seconds
 
-    def docker_stop(self) -> float:
-        line = [*self._line("--detach", opened=False), "-c", "sleep 1000"]
-        box = subprocess.run(line, env=self._engine.env, capture_output=True, text=True, check=True).stdout.strip()
+        return take_turns({"stop": lambda: self._runner.run(once()), f"{self._cli} kill": kill}, rounds=rounds)
+
+    def output(self, rounds: int) -> Rounds:
+        line = f"head -c {_SIZE} /dev/zero"
+
+        def conch() -> None:
+            assert self._one(self._without, line).output.size == _SIZE
+
+        return take_turns(
+            {"output": timed(conch), f"{self._cli} run, output": timed(lambda: self._run(line))}, rounds=rounds
+        )
+
+    def output_memory(self) -> float:
+        """The most that 100 MB of output take above what was taken before, in MB."""
+        self._one(self._without, "head -c 1000000 /dev/zero")
+        self._settle()
+        process, over = psutil.Process(), threading.Event()
+        idle = most = process.memory_info().rss
+
+        def look() -> None:
+            nonlocal most
+            while not over.wait(0.005):
+                most = max(most, process.memory_info().rss)
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        try:
+            self._one(self._without, f"yes 0123456789012345678901234567890123456789 | head -c {_SIZE}")
+        finally:
+            over.set()
+            looking.join()
+        return (most - idle) / 1e6
+
+    def spare_memory(self) -> float:
+        """What one waiting spare takes, in MB: the engine's keeper of the box, its init and its shell."""
+        self._warm()
+        waiting = self._with._spares._chats[_CHAT].spares[0].life.box
+        own = [process for process in psutil.process_iter() if waiting in " ".join(_words(process))]
+        tree = {child.pid: child for process in own for child in (process, *process.children(recursive=True))}
+        try:
+            return sum(process.memory_full_info().pss for process in tree.values()) / 1e6
+        except psutil.AccessDenied:
+            return 0.0
+
+    def _spare(self) -> float:
+        self._warm()
         began = time.perf_counter()
-        subprocess.run(["docker", "rm", "--force", box], env=self._engine.env, capture_output=True, check=True)
+        self._tool("true")
         return time.perf_counter() - began
 
-    def _line(self, how: str, *, opened: bool) -> list[str]:
+    def _warm(self) -> None:
+        """Until a spare waits, and nothing is being made or taken away."""
+        if not self._with._spares.count():
+            self._one(self._with, "true", chat=_CHAT)
+        self._settle()
+        assert self._with._spares.count() == 1
+
+    def _settle(self) -> None:
+        async def settled() -> None:
+            if self._with._spares.knows(_CHAT):
+                await until(lambda: self._with._spares.count() and self._with._spares.idle, 20, "a spare waits")
+            for place in (self._with, self._without):
+                await until(lambda place=place: place._going.wait(0), 20, "boxes go")
+
+        self._runner.run(settled())
+
+    def _one(self, place: Container, command: str, *, chat: str = "") -> RunResult:
+        request = RunRequest(command=command, folder=self._folder, chat=chat, output=OutputKeeper())
+        result = self._runner.run(place.run(request))
+        assert result.code == 0, result.output.text
+        self.name = result.proof.details["engine"]
+        return result
+
+    def _tool(self, command: str) -> None:
+        """As a model's call runs it."""
+
+        async def once() -> None:
+            setting = Setting(chat=_CHAT, folder=self._folder, spill=self._spill)
+            none: Callable[[object], None] = lambda event: None  # noqa: E731
+            ended = await run_tool(
+                self._with, Command(text=command), setting, step="s", open=False, put=none, show=none
+            )
+            assert ended.outcome == "ok", ended
+
+        self._runner.run(once())
+
+    def _run(self, command: str) -> None:
+        line = [*self._line("--rm"), "-c", command]
+        with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, bufsize=0) as process:
+            assert process.stdout is not None
+            while process.stdout.read(1 << 16):
+                pass
+        assert process.returncode == 0
+
+    def _line(self, how: str) -> list[str]:
         """``docker run`` with every flag of the seal."""
         folder = str(self._folder)
-        line = [
-            "docker",
-            "run",
-            how,
-            "--cap-drop",
-            "ALL",
-            "--security-opt",
-            "no-new-privileges",
-            "--read-only",
-            "--init",
-        ]
-        line += ["--ipc", "private", "--log-driver", "none", "--no-healthcheck", "--stop-signal", "SIGKILL"]
+        git = f"{folder}/.git"
+        line = [self._cli, "run", how, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only"]
+        line += ["--init", "--log-driver", "none", "--stop-signal", "SIGKILL", "--network", "none"]
         line += ["--tmpfs", f"/tmp:rw,exec,nosuid,nodev,size={TMP_BYTES},mode=1777"]
-        line += ["--memory", str(MEMORY), "--memory-swap", str(MEMORY), "--pids-limit", str(PIDS)]
+        memory = str(Options().memory << 30)
+        line += ["--memory", memory, "--memory-swap", memory, "--pids-limit", str(PIDS)]
         line += ["--cpus", str(min(2, os.cpu_count() or 1)), "--ulimit", "core=0", "--ulimit", f"nofile={OPEN_FILES}"]
-        line += ["--user", f"{os.getuid()}:{os.getgid()}", "--env", "HOME=/tmp/home", "--env", "LANG=C.UTF-8"]
-        line += ["--label", "conch.bench=1", "--workdir", folder]
+        line += ["--user", f"{os.getuid()}:{os.getgid()}", "--env", f"HOME={HOME}", "--env", "LANG=C.UTF-8"]
+        line += ["--label", "conch.bench=1", "--workdir", folder, "--no-healthcheck"]
         line += ["--mount", f"type=bind,source={folder},target={folder},bind-propagation=rprivate"]
-        if not opened:
-            git = f"{folder}/.git"
-            line += ["--network", "none"]
-            line += ["--mount", f"type=bind,source={git},target={git},readonly,bind-propagation=rprivate"]
-        return [*line, "--entrypoint", "/bin/sh", self._engine.image]
+        line += ["--mount", f"type=bind,source={git},target={git},readonly,bind-propagation=rprivate"]
+        if self._cli == "docker":
+            line += ["--ipc", "private"]
+        else:
+            line += ["--userns", "keep-id", "--read-only-tmpfs=false"]
+        return [*line, "--entrypoint", "/bin/sh", self._image]
+
+
+def _fill(folder: Path) -> None:
+    """A repository of 10,000 files."""
+    for number in range(FILES):
+        file = folder / f"d{number % 100}" / f"{number}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{number}\n" * 20)
+    subprocess.run(["git", "-C", str(folder), "init", "--quiet"], check=True)
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 if __name__ == "__main__":

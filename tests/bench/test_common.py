@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,12 @@ def test_a_sample_says_its_middle_and_its_worst() -> None:
     assert (samples.median, samples.p95, samples.least) == (50.5, 95.0, 1.0)
     assert Samples((3.0,)).p95 == 3.0
     assert ratio({"a": Samples((3.0, 3.0, 30.0)), "b": Samples((2.0,))}, "a", "b") == 1.5
+
+
+def test_the_raw_samples_go_to_a_file(tmp_path: Path) -> None:
+    given = parse(["--raw", str(tmp_path / "raw.json")], rounds=3)
+    assert report("some", {"a": Samples((0.002, 0.003))}, [Bar("too much", 1.6, 1.5)], given) == 1
+    assert json.loads((tmp_path / "raw.json").read_text())["samples"]["a"]["values"] == [2.0, 3.0]
 
 
 def test_a_missed_bar_is_an_exit_code_and_json_is_the_last_line(capsys: pytest.CaptureFixture[str]) -> None:

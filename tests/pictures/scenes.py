@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
 from app.chats.events import (
@@ -25,7 +26,7 @@ from app.chats.events import (
 )
 from app.chats.store import ChatStore
 from app.home import Home
-from tests.pictures.stage import Stage, places, ready, stage
+from tests.pictures.stage import Stage, places, ready, stage, widget_named
 from ui.loop import run
 from workplaces.place import NextStep, PlaceStatus, WorkPlaceId
 
@@ -283,6 +284,11 @@ async def pulling(shown: Stage) -> None:
     shown.window.desk.happened.emit(event)
 
 
+async def keyboard_on_chat(shown: Stage) -> None:
+    widget_named(shown.window, "Chat").setFocus(Qt.FocusReason.ShortcutFocusReason)
+    await shown.settle()
+
+
 async def pulled(shown: Stage) -> None:
     await asks(shown)
     event = StepProgress(
@@ -347,6 +353,7 @@ SCENES: dict[str, Scene] = {
     "first-start": scene(nothing_more, empty=True),
     "new-chat": scene(new_chat),
     "chat": scene(nothing_more, events=lambda: parser_turn() + ENDED),
+    "chat-focus": scene(keyboard_on_chat, events=lambda: parser_turn() + ENDED),
     "place-picker": scene(picker, events=lambda: parser_turn() + ENDED),
     "place-picker-docker-down": scene(picker_without_docker, events=lambda: parser_turn() + ENDED),
     "mode-picker": scene(modes, events=lambda: parser_turn() + ENDED),

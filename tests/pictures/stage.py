@@ -36,6 +36,8 @@ class Stage:
             return list(statuses)
 
         self.services.places.status = status  # type: ignore[method-assign,assignment]
+        while self.window.standing.looking:  # at this machine's own
+            await self.settle(0.02)
         self.window.standing.places = []
         self.window.standing.look()
         await self.settle()
@@ -63,6 +65,8 @@ async def stage(home: Path, theme: Literal["light", "dark"]) -> AsyncIterator[St
     try:
         await window.desk.begin(services)
         window.page.prepare()
+        while window.desk._loading:  # a busy machine takes longer to read the chat
+            await shown.settle(0.02)
         await shown.settle()
         yield shown
     finally:

@@ -12,11 +12,13 @@ import pytest
 from tests.real.engines import display as displays
 from tests.real.engines import dockerd as dockers
 from tests.real.engines import images, person
+from tests.real.engines import podman as podmans
 from tests.real.engines.dockerd import Dockerd
 from tests.real.engines.needs import missing, program
 from tests.real.engines.needs import need as _need
+from tests.real.engines.podman import Podman
 
-_DOCKER_FIXTURES = {"dockerd", "fresh_dockerd"}
+_DOCKER_FIXTURES = {"dockerd", "fresh_dockerd", "rootful_podman", "rootless_podman"}
 _TROUBLE = pytest.StashKey[str]()
 
 
@@ -93,6 +95,22 @@ def fresh_dockerd(
         monkeypatch.setenv("DOCKER_HOST", engine.host)
         monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
         monkeypatch.setenv("DOCKER_CONFIG", str(engine.home))
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def rootful_podman(ordinary_user: person.Person, images_made: None) -> Iterator[Podman]:
+    """A real Podman of root's, which answers the ordinary user too."""
+    _need(*podmans.PROGRAMS, root=True)
+    with podmans.rootful_podman(group=ordinary_user.gid) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def rootless_podman(ordinary_user: person.Person, images_made: None) -> Iterator[Podman]:
+    """A real Podman of the ordinary user's own."""
+    _need(*podmans.ROOTLESS_PROGRAMS, root=True)
+    with podmans.rootless_podman(ordinary_user) as engine:
         yield engine
 
 

@@ -87,6 +87,23 @@ async def test_a_pull_tells_how_far_it_is_and_can_be_stopped(
     await place.close()
 
 
+async def test_a_pull_goes_on_where_the_line_broke(fresh_dockerd: Dockerd, tmp_path: Path, work: Path) -> None:
+    place = boxed(tmp_path, fresh_dockerd.slow)
+    told: list[Progress] = []
+    with fresh_dockerd.slowly(SLOWLY):
+        request = RunRequest(command="true", folder=work, on_progress=told.append)
+        running = asyncio.get_running_loop().create_task(place.run(request))
+        for megabytes in (20, 60):
+            await until(lambda: told and told[-1].done > megabytes * 1_000_000, 30)  # noqa: B023 - awaited here
+            fresh_dockerd.line.cut()
+    with pytest.raises(PlaceUnavailable, match="has no /bin/sh"):  # so it is there, whole
+        await running
+    assert fresh_dockerd.has(fresh_dockerd.slow)
+    assert [progress.done for progress in told] == sorted(progress.done for progress in told)
+    assert fresh_dockerd.line.passed < 1.3 * told[-1].total, "and what had come did not come again"
+    await place.close()
+
+
 @pytest.mark.parametrize(
     ("image", "says"),
     [

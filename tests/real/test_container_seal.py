@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 from tests.real.engines.dockerd import Dockerd
 from tests.workplaces.contract import repository
 from tests.workplaces.git_cases import CASES, Case, control, copies, person
-from tests.workplaces.looking import listing, names
+from tests.workplaces.looking import listing, names, until
 from workplaces.container.place import Container
+from workplaces.output import OutputKeeper
 from workplaces.place import RunRequest, RunResult
 
 Run = Callable[..., Coroutine[Any, Any, RunResult]]
@@ -43,12 +45,27 @@ async def place(docker_host: Dockerd, tmp_path: Path) -> AsyncIterator[Container
     assert docker_host.boxes(conch_work="1") == []
 
 
-@pytest.fixture
-def run(place: Container, work: Path) -> Run:
+@pytest.fixture(params=["made for it", "made ahead"])
+def run(request: pytest.FixtureRequest, place: Container, work: Path) -> Run:
+    """Every test twice: in a box that is made for its command, and in one that was made before and waited for it."""
+
     async def go(command: str | tuple[str, ...], **how: Any) -> RunResult:
-        return await place.run(RunRequest(**{"command": command, "folder": work, "timeout": 60.0, **how}))
+        asked = RunRequest(**{"command": command, "folder": work, "timeout": 60.0, **how})
+        if request.param == "made ahead":
+            asked = replace(asked, chat="seal")
+            await spare_for(place, asked)
+        result = await place.run(asked)
+        assert result.proof.details["box"] == request.param
+        return result
 
     return go
+
+
+async def spare_for(place: Container, asked: RunRequest) -> None:
+    """Sees to it that a box waits for just this. One for an open command is only kept after two of them."""
+    for _ in range(2 if asked.open else 1):
+        await place.run(replace(asked, command="true", output=OutputKeeper()))
+    await until(lambda: place._spares.waits_for(asked.chat, open=asked.open) and place._spares.idle, 20, "it is made")
 
 
 def pairs(text: str, between: str = "=") -> dict[str, str]:

@@ -12,6 +12,9 @@ import pytest
 
 from tests.real.engines.dockerd import Dockerd
 from tests.real.engines.person import Person
+from tests.real.engines.podman import Podman
+from workplaces.container.place import Container
+from workplaces.place import PlaceUnavailable, RunRequest
 
 RUNNER = """
 import asyncio, json, sys
@@ -44,9 +47,9 @@ asyncio.run(main())
 class Theirs:
     """The container, as that person has it."""
 
-    def __init__(self, person: Person, docker: Dockerd) -> None:
+    def __init__(self, person: Person, engine: Dockerd | Podman) -> None:
         self.person = person
-        self.docker = docker
+        self.docker = engine
         self.work = person.folder("work")
 
     def run(self, *command: str, opened: bool = False, protected: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -65,10 +68,12 @@ class Theirs:
         return answer
 
 
-@pytest.fixture
-def theirs(ordinary_user: Person, docker_host: Dockerd) -> Iterator[Theirs]:
-    made = Theirs(ordinary_user, docker_host)
+@pytest.fixture(params=["docker_host", "rootful_podman", "rootless_podman"])
+def theirs(request: pytest.FixtureRequest, ordinary_user: Person) -> Iterator[Theirs]:
+    """On each engine here: one of root's that they may use, and a Podman of their own."""
+    made = Theirs(ordinary_user, request.getfixturevalue(request.param))
     yield made
+    made.docker.clear()
     for left in sorted(made.work.rglob("*"), reverse=True):
         left.rmdir() if left.is_dir() and not left.is_symlink() else left.unlink()
 
@@ -98,8 +103,11 @@ def test_somebody_without_a_name_can_use_git_node_and_python(theirs: Theirs) -> 
         "python3 -c 'import os; print(os.path.expanduser(\"~\"))'; whoami"
     )
     answer = theirs.run(line, opened=True)
-    assert answer["out"] == "x\n/tmp/home\n/tmp/home\n"
-    assert "cannot find name for user ID" in answer["err"]
+    *said, who = f"{answer['out']}{answer['err']}".splitlines()
+    assert said == ["x", "/tmp/home", "/tmp/home"]
+    # Podman writes them into the box's own list of users: by their number, or by their name when it is their own
+    names = (str(theirs.person.uid), theirs.person.name)
+    assert who in names if isinstance(theirs.docker, Podman) else "cannot find name for user ID" in who
 
 
 def test_what_only_they_may_read_is_read_and_what_they_may_not_is_not(theirs: Theirs) -> None:
@@ -144,6 +152,7 @@ def test_nothing_is_left_anywhere_but_in_their_folder(theirs: Theirs) -> None:
     assert owner(home / "conch" / "id") == (theirs.person.uid, theirs.person.gid)
 
 
+@pytest.mark.parametrize("theirs", ["docker_host"], indirect=True)
 def test_a_docker_they_may_not_use_says_so_and_how_to(theirs: Theirs) -> None:
     mode = theirs.docker.socket.stat().st_mode
     theirs.docker.socket.chmod(0o600)
@@ -156,3 +165,33 @@ def test_a_docker_they_may_not_use_says_so_and_how_to(theirs: Theirs) -> None:
     assert answer["need"] == "container"
     assert answer["command"] == 'sudo usermod -aG docker "$USER"'
     assert not (theirs.work / "PROOF").exists()
+
+
+@pytest.mark.parametrize("name", ["docker_host", "rootful_podman"])
+async def test_what_roots_command_makes_is_roots(request: pytest.FixtureRequest, name: str, tmp_path: Path) -> None:
+    """Root's Conch on an engine of root's; the same folder may hold what is somebody else's."""
+    engine = request.getfixturevalue(name)
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "theirs").write_text("x\n")
+    os.chown(work / "theirs", 4242, 4242)
+    env = {**os.environ, "DOCKER_HOST": engine.host, "DOCKER_CONFIG": str(engine.home)}
+    place = Container(tmp_path / "conch", image=lambda: engine.image, env=env)
+    result = await place.run(
+        RunRequest(command="id -u; mkdir d; echo x > d/f; echo y >> theirs; cat theirs", folder=work)
+    )
+    await place.close()
+    assert (result.code, result.output.out) == (0, "0\nx\n"), "root in a box has no right over what is not root's"
+    assert {owner(work / "d"), owner(work / "d" / "f")} == {(0, 0)}
+    assert owner(work / "theirs") == (4242, 4242)
+
+
+async def test_a_podman_of_somebody_elses_is_refused(rootless_podman: Podman, tmp_path: Path) -> None:
+    """Root may use every socket, but what a command made there would be that other user's."""
+    env = {**os.environ, "DOCKER_HOST": rootless_podman.host, "DOCKER_CONFIG": str(rootless_podman.home)}
+    place = Container(tmp_path / "conch", image=lambda: rootless_podman.image, env=env)
+    with pytest.raises(PlaceUnavailable, match="another user's"):
+        await place.run(RunRequest(command="touch PROOF", folder=tmp_path))
+    await place.close()
+    assert not (tmp_path / "PROOF").exists()
+    assert rootless_podman.boxes() == []

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.real.engines.dockerd import Dockerd
 from tests.workplaces.contract import PlaceContract
-from workplaces.container.box import FIRST_LINES
+from tests.workplaces.looking import until
+from workplaces.container.box import FIRST_LINES, GET_READY, line_for
 from workplaces.container.place import Container
-from workplaces.place import CONTAINER, RunRequest, RunResult, WorkPlace
+from workplaces.container.spares import SpareRules
+from workplaces.place import CONTAINER, RunRequest, RunResult, Stopped, WorkPlace
 
 
 class TestContainer(PlaceContract):
-    markers = ("1:2:3 4:5:6 there", "1:2:3 missing", *FIRST_LINES.splitlines())
+    markers = (
+        *("1:2:3 4:5:6 shut", "1:2:3 bare", f"{'0' * 32} 0 there 0", f"{'f' * 32} 3 missing 1"),
+        *(line for text in (FIRST_LINES, GET_READY, line_for("x", "0" * 32).decode()) for line in text.splitlines()),
+    )
 
     @pytest.fixture
     async def place(self, docker_host: Dockerd, tmp_path: Path) -> AsyncIterator[WorkPlace]:
         self.docker = docker_host
-        container = Container(tmp_path / "container", image=lambda: docker_host.image)
-        yield container
-        await container.close()
+        self.container = Container(
+            tmp_path / "container", image=lambda: docker_host.image, spares=SpareRules(most=lambda: 0)
+        )
+        yield self.container
+        await self.container.close()
 
     async def assert_there(self, place: WorkPlace, folder: Path) -> None:
         assert place.id == CONTAINER
@@ -49,4 +58,41 @@ class TestContainer(PlaceContract):
         assert proof.details["folder proven by"] == "device and inode"
 
     def left_behind(self) -> list[str]:
-        return self.docker.boxes(conch_work="1")
+        """A result comes before its box is gone, so that is waited for; a Stop's is gone by then."""
+        end = time.monotonic() + 10
+        while (left := self.docker.boxes(conch_work="1")) and time.monotonic() < end:
+            time.sleep(0.02)
+        return left
+
+
+class WithSpares(Container):
+    """Every command is one of the same chat, and comes when the chat's spare has had its time to be made."""
+
+    async def run(self, request: RunRequest) -> RunResult:
+        try:
+            await until(lambda: self._spares.idle, 20, "a spare is made")
+        except asyncio.CancelledError:
+            raise Stopped from None
+        return await super().run(replace(request, chat="contract"))
+
+
+class TestContainerWithSpares(TestContainer):
+    """The same, with boxes that were made before the command came."""
+
+    @pytest.fixture
+    async def place(self, docker_host: Dockerd, tmp_path: Path) -> AsyncIterator[WorkPlace]:
+        self.docker = docker_host
+        self.container = container = WithSpares(tmp_path / "container", image=lambda: docker_host.image)
+        yield container
+        await container.close()
+        assert docker_host.boxes(conch_work="1") == []
+
+    async def assert_there(self, place: WorkPlace, folder: Path) -> None:
+        look = RunRequest(command="true", folder=folder)
+        assert (await place.run(look)).proof.details["box"] == "made for it"
+        await super().assert_there(place, folder)
+        assert (await place.run(look)).proof.details["box"] == "made ahead"
+
+    def left_behind(self) -> list[str]:
+        self.container._spares.drop()
+        return super().left_behind()

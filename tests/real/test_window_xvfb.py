@@ -213,9 +213,10 @@ def test_commands_run_where_the_chip_says(room: Room) -> None:
     who = "{ cat /proc/sys/kernel/hostname; id -u; cat a.txt; cat /proc/1/comm; }"
     with conch(room, str(room.folder)) as screen:
         screen.focus()
-        screen.titled("New chat — on this computer")
+        # On a home that was never used, and typed as soon as there is a window to type in.
         mine = screen.send(f"{who} > part; mv part mine", "mine").splitlines()
         assert mine == [here, str(room.person.uid), "from here", "bwrap"]
+        screen.titled("on this computer")
         assert screen.where_is(PEARL.text), "the window is not blank"
 
         # The container, with the mouse: on the chip, then on the row with the container's mark.

@@ -244,7 +244,7 @@ def test_where_there_is_no_keychain_it_says_what_becomes_of_the_key(
     async def script(person: Person) -> None:
         await open_settings(person, "Models")
         await person.sees("This computer has no keychain that Conch can use")
-        await person.sees("The key is held in memory until Conch closes and written nowhere")
+        await person.sees("The key is written nowhere, sent only to this address")
         assert "keychain, sent only" not in person.seen()
         await person.replace("The model's address", "http://127.0.0.1:11434/v1")
         await person.key(Qt.Key.Key_Tab)

@@ -183,7 +183,7 @@ def test_a_long_output_shows_its_end_then_all_of_it_in_a_box(meet: Meet) -> None
     opened = QSignalSpy(person.view.open_file_asked)
     person.press("Open the whole output")
     assert calls(opened) == [["/home/me/out.txt"]]
-    person.press("Show all 3,000 lines")
+    person.press("Show 3,000 lines")
     (box,) = person.view.findChildren(QPlainTextEdit)
     assert box.isVisible()
     assert box.height() < 600
@@ -193,6 +193,15 @@ def test_a_long_output_shows_its_end_then_all_of_it_in_a_box(meet: Meet) -> None
     assert clipboard() == text.rstrip("\n")
     person.press("Show less")
     assert not [b for b in person.view.findChildren(QPlainTextEdit) if b.isVisible()]
+
+
+def test_a_long_command_breaks_between_its_words(meet: Meet) -> None:
+    long = " ".join(f"option_number_{number}" for number in range(12))
+    person = meet(Chat().user("q").starts("s", command=long).ends("s", "failed", code=1, text="").events)
+    (text,) = (text for one in person.view.placed for text in one.sheet.texts if text.text == long)
+    lines = [text.laid.layout.lineAt(number) for number in range(text.laid.layout.lineCount())]
+    assert len(lines) > 1
+    assert all(long[line.textStart() :].startswith("option") for line in lines)
 
 
 def test_progress_shows_bytes_and_a_bar_and_can_be_stopped(meet: Meet) -> None:

@@ -266,7 +266,8 @@ def test_an_outputs_tail_is_as_a_terminal_would_show_it() -> None:
 def test_heights_add_up(seed: int) -> None:
     dice = random.Random(seed)
     plain = [dice.randint(0, 90) for _ in range(1500)]
-    heights = Heights(plain)
+    heights = Heights(len(plain), list(plain).__getitem__)
+    assert heights.rough, "only what is looked at is guessed"
     for _ in range(300):
         if dice.random() < 0.3:
             plain.append(high := dice.randint(0, 90))
@@ -275,6 +276,9 @@ def test_heights_add_up(seed: int) -> None:
             index = dice.randrange(len(plain))
             plain[index] = dice.randint(0, 200)
             heights.set(index, plain[index])
+    for _ in range(9):
+        heights.refine()
+    assert not heights.rough
     assert heights.total == sum(plain)
     for index in (0, 1, 255, 256, 257, 1023, len(plain) - 1):
         assert heights.offset(index) == sum(plain[:index])

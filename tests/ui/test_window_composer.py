@@ -218,9 +218,11 @@ def test_the_mode_is_chosen_with_the_keyboard_and_kept(conch_home: Path, folder:
 
     async def script(person: Person) -> None:
         await person.sees("One — on")
-        await person.key(Qt.Key.Key_Tab)
-        while not person.focused().startswith("How much"):
+        passed = [person.focused()]
+        while not passed[-1].startswith("How much"):
             await person.key(Qt.Key.Key_Tab)
+            passed.append(person.focused())
+            assert len(passed) < 30, passed
         await person.key(Qt.Key.Key_Space)
         await person.until(lambda: person.focused().startswith("Ask first"), "the chosen row has the focus")
         await person.key(Qt.Key.Key_Down)

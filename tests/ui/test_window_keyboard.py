@@ -91,7 +91,37 @@ def test_the_chat_lies_before_the_message_and_shows_a_ring(
     use_window(conch_home, script, prepare=prepare)
 
 
-def edge(person: Person) -> QImage:
-    """What is seen at the chat's left edge."""
-    chat = person.find("Chat")
-    return chat.grab(chat.rect().adjusted(0, 0, 20 - chat.width(), 0)).toImage()
+def test_a_long_outputs_box_shows_a_ring_when_tab_comes_to_it(
+    conch_home: Path, tmp_path: Path, qapp: QApplication
+) -> None:
+    async def prepare(services: Services) -> None:
+        chat = await services.store.make(folder=tmp_path, place="computer", mode="ask", engine="commands", title="One")
+        await services.store.append(
+            chat.id,
+            UserMessage(turn="t", text="make"),
+            TurnStarted(turn="t", engine="commands", place="computer", mode="ask"),
+            StepStarted(turn="t", step="s", tool="run_command", words="Ran make", command="make", place="computer"),
+            StepFinished(turn="t", step="s", outcome="failed", code=1, text="made\n" * 100),
+            TurnFinished(turn="t", outcome="done"),
+        )
+
+    async def script(person: Person) -> None:
+        await person.click("Show all 100 lines")
+        await person.until(lambda: person.there("What it printed"), "the box is there")
+        before = edge(person, "What it printed")
+        await person.click("Message")
+        for _ in range(6):
+            await person.key(Qt.Key.Key_Backtab, SHIFT)
+            if person.focused().startswith("What it printed"):
+                break
+        await person.until(lambda: edge(person, "What it printed") != before, "a ring is round the box")
+        await person.key(Qt.Key.Key_Backtab, SHIFT)
+        await person.until(lambda: edge(person, "What it printed") == before, "it is gone with the keyboard")
+
+    use_window(conch_home, script, prepare=prepare)
+
+
+def edge(person: Person, name: str = "Chat") -> QImage:
+    """What is seen at the left edge of it."""
+    widget = person.find(name)
+    return widget.grab(widget.rect().adjusted(0, 0, 10 - widget.width(), 0)).toImage()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.chats.events import TurnFinished, UserMessage
@@ -28,6 +29,18 @@ def test_a_first_start_is_three_lines_and_one_button(conch_home: Path, tmp_path:
         await person.sees("New chat — on this computer — Conch")
 
     use_window(conch_home, script)
+
+
+def test_a_button_that_is_pressed_too_early_does_what_it_says(
+    conch_home: Path, tmp_path: Path, qapp: QApplication
+) -> None:
+    folder = _made(tmp_path / "work")
+
+    async def script(person: Person) -> None:
+        await person.choose_folder(folder)
+        await person.sees("What should be done in work?")
+
+    use_window(conch_home, script, then=lambda focus: QTest.keyClick(focus, Qt.Key.Key_Return))
 
 
 def test_what_is_typed_at_the_first_paint_is_in_the_message(

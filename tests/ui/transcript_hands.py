@@ -111,7 +111,7 @@ class Person:
                         raw = text.text.encode("utf-16-le")
                         part = raw[2 * line.textStart() : 2 * (line.textStart() + line.textLength())]
                         out.append((y, text.x, part.decode("utf-16-le", "replace").rstrip("\u2028")))
-            for button in view.buttons_of(row):
+            for button in view.controls.of_row(row):
                 if isinstance(button, QAbstractButton) and button.text():
                     out.append((float(button.y()), float(button.x()), button.text()))
         if not view.pill.isHidden():

@@ -228,11 +228,13 @@ def use_window(
     before: Callable[[Services], None] | None = None,
     folder: Path | None = None,
     types: str = "",
+    then: Callable[[QWidget], object] = lambda _: None,
 ) -> None:
     """Opens the window on ``home``, lets the script use it, and closes it as the person would.
 
     ``prepare`` may fill the store before the window opens; ``before`` may put a double into the services it is given.
-    ``folder`` is what Conch is started with, and ``types`` what the person types as soon as something is painted.
+    ``folder`` is what Conch is started with, and ``types`` what the person types as soon as something is painted;
+    ``then`` is given what has the keyboard once the window is whole and its services are not there yet.
     """
     app = QApplication.instance() or QApplication(["conch"])
     if not isinstance(app, QApplication):
@@ -254,6 +256,7 @@ def use_window(
             QTest.keyClicks(opened.shell.focusWidget() or opened.shell, letter)
         window = opened.window
         window.use_native_dialogs = False
+        then(opened.shell.focusWidget() or opened.shell)
         sweeper.idle = lambda: not window.desk.working  # as ``ui.start`` has it
         services = Services(here)
         if before is not None:

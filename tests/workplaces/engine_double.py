@@ -1,10 +1,12 @@
 """An engine that is none: it answers as Docker's API does, on a unix socket, and can be made to hang, lie or break.
 
-For what a real engine does not do on demand. What a box does inside is not played here: the real ones show that.
+For what a real engine does not do on demand. Of what a box does inside only its shell's part is played here: it says
+its first line, waits for the line with the command, and says the mark at the end. The real ones show the rest.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socketserver
@@ -37,13 +39,19 @@ DIGEST = "sha256:" + "2" * 64
 
 @dataclass
 class Box:
-    """One box of the double. It runs until ``ended`` is set; ``output`` is what it says after its first line."""
+    """One box of the double. Its command runs until ``ended`` is set. ``given`` is the line that it was given.
+
+    ``marks``: its shell says the mark at the end. Without, the box just ends.
+    """
 
     name: str
     id: str
     body: dict[str, Any]
     status: str = "created"
     code: int = 0
+    given: bytes = b""
+    marks: bool = True
+    memory: int = 0
     attached: Any = None
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -61,6 +69,7 @@ class EngineDouble:
         self.info: Any = dict(INFO)
         self.images = {"double:1": {"Id": IMAGE_ID, "RepoDigests": [f"double@{DIGEST}"], "Size": 5}}
         self.boxes: dict[str, Box] = {}
+        self.served: list[Box] = []  # every box there ever was
         self.asked: list[str] = []
         self.pull: Callable[[Handler, str], None] = lambda handler, name: handler.lines([])
         self.first_line: Callable[[dict[str, Any]], bytes] = _first_line
@@ -124,6 +133,11 @@ class EngineDouble:
         line = f"{handler.command} {urlsplit(handler.path).path}"
         self.asked.append(line)
         return any(rule(handler) for pattern, rule in list(self._rules) if pattern.search(line))
+
+    def end(self, box: Box, code: int = 137) -> None:
+        """The box ends, as one that was killed by somebody."""
+        box.code, box.status = code, "exited"
+        box.ended.set()
 
     def find(self, name: str) -> Box | None:
         return next((box for box in self.boxes.values() if name in (box.id, box.name)), None)
@@ -213,6 +227,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         box = Box(name, f"{len(self.engine.asked):064x}", body)
         self.engine.boxes[box.id] = box
+        self.engine.served.append(box)
         self.give({"Id": box.id, "Warnings": []}, 201)
 
     def _box(self, name: str, action: str) -> None:
@@ -227,8 +242,10 @@ class Handler(BaseHTTPRequestHandler):
             self._attach(box)
         elif action == "start":
             box.status = "running"
-            box.say(1, self.engine.first_line(box.body))
-            threading.Thread(target=self._run, args=(box,), daemon=True).start()
+            if first := self.engine.first_line(box.body):
+                box.say(1, first)
+            if not first or first.endswith(b" other\n"):
+                threading.Thread(target=self._run, args=(box,), daemon=True).start()
             self.give(b"", 204)
         elif action == "kill":
             running = box.status == "running"
@@ -244,6 +261,11 @@ class Handler(BaseHTTPRequestHandler):
     def _run(self, box: Box) -> None:
         self.engine.runs(box)
         box.ended.wait()
+        mark = re.search(rb"'%s %s %s %s\\n' ([0-9a-f]{32}) ", box.given)
+        if mark and box.marks and box.status == "running":
+            with contextlib.suppress(OSError):
+                for kind in (1, 2):
+                    box.say(kind, mark[1] + b" %d there %d\n" % (box.code, box.memory))
         self._end(box, box.code)
 
     def _end(self, box: Box, code: int) -> None:
@@ -256,12 +278,28 @@ class Handler(BaseHTTPRequestHandler):
         box.attached = self.connection  # before the answer: a start may follow it at once
         self.wfile.write(b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
         self.wfile.flush()
-        box.ended.wait()
+        threading.Thread(target=self._listen, args=(box,), daemon=True).start()
+        while box.status != "exited":
+            box.ended.wait(0.01)
         self.close_connection = True
+
+    def _listen(self, box: Box) -> None:
+        """The box's shell: one line to get ready, one group of lines that is its command."""
+        lines = b""
+        with contextlib.suppress(OSError):
+            while data := self.connection.recv(1 << 16):
+                lines += data
+                _, newline, line = lines.partition(b"\n")
+                if newline and line.endswith(b"}\n"):
+                    box.given = line
+                    self._run(box)
+                    return
+        if box.status == "running" and not box.given:  # nobody is there any more who could give it a command
+            self._end(box, 0)
 
 
 def _first_line(body: dict[str, Any]) -> bytes:
-    return f"{' '.join(body['Cmd'][3].replace('*', '1').split())} there\n".encode()
+    return f"{' '.join(body['Cmd'][3].replace('*', '1').split())} shut\n".encode()
 
 
 def _seen(box: Box) -> dict[str, Any]:

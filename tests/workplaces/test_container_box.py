@@ -1,16 +1,14 @@
-"""The seal, flag by flag, and the first lines that run in a box, in the shells that an image may have."""
+"""The seal, flag by flag, and what a box's shell is told. In real shells that runs in tests/real."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from workplaces.container.box import FIRST_LINES, BoxAsk, Expected, expected, seal, words_of
+from workplaces.container.box import FIRST_LINES, BoxAsk, expected, line_for, new_mark, seal, words_of
 from workplaces.container.engine import EngineFacts
 from workplaces.container.life import FirstLine
 from workplaces.folder import check_folder
@@ -29,7 +27,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def body(work: Path, *protected: Path, facts: EngineFacts = FACTS, **how: Any) -> dict[str, Any]:
-    given: dict[str, Any] = {"image": "image:1", "command": "echo hi", "open": False, "user": "7:8", "empty": EMPTY}
+    given: dict[str, Any] = {"image": "image:1", "open": False, "user": "7:8", "empty": EMPTY}
     made = seal(BoxAsk(folder=check_folder(work, protected), **{**given, **how}), facts)
     assert json.loads(json.dumps(made)) == made
     return made
@@ -65,9 +63,7 @@ def test_every_flag_of_the_seal(work: Path) -> None:
         "PidsLimit": 512,
         "NanoCpus": 2_000_000_000,
     }
-    command = made.pop("Cmd")
-    assert command[:3] == ["-c", FIRST_LINES, "sh"]
-    assert command[5:] == ["/bin/sh", "-c", "echo hi"]
+    assert made.pop("Cmd") == ["-c", FIRST_LINES, "sh", *expected(check_folder(work), FACTS).words()]
     assert made == {
         "Image": "image:1",
         "Entrypoint": ["/bin/sh"],
@@ -75,10 +71,11 @@ def test_every_flag_of_the_seal(work: Path) -> None:
         "Env": ["HOME=/tmp/home", "LANG=C.UTF-8"],
         "WorkingDir": str(work),
         "Labels": {"conch.work": "1", "conch.chat": "c1", "conch.home": "i1", "conch.owner": "o1"},
-        "AttachStdin": False,
+        "AttachStdin": True,
         "AttachStdout": True,
         "AttachStderr": True,
-        "OpenStdin": False,
+        "OpenStdin": True,
+        "StdinOnce": True,
         "Tty": False,
         "StopSignal": "SIGKILL",
         "Healthcheck": {"Test": ["NONE"]},
@@ -171,97 +168,34 @@ def test_a_folders_name_goes_along_as_it_is(tmp_path: Path, name: str) -> None:
     assert "Binds" not in made["HostConfig"]
 
 
-def test_a_program_is_kept_literal(work: Path) -> None:
-    arguments = ("printf", "%s", "", "$x", "a b", "new\nline")
-    assert body(work, command=arguments)["Cmd"][5:] == list(arguments)
+def test_a_shell_line_is_read_by_the_images_shell() -> None:
     assert words_of("a b") == ("/bin/sh", "-c", "a b")
+    assert words_of(("a", "b")) == ("a", "b")
 
 
-SHELLS = [name for name in ("dash", "bash", "busybox") if shutil.which(name)]
+def test_the_line_is_one_command_to_the_shell_and_holds_the_mark_only_after_it() -> None:
+    line = line_for("echo it's\n'{' # }", "MARK")
+    assert line.startswith(b"{ ")
+    assert line.endswith(b" }\n")
+    ran = line.index(b'exec "$@"')
+    assert b"MARK" not in line[:ran]
+    assert line.count(b"MARK") == 2
+    assert b"kill" not in line_for("x", ""), "a shell that says no mark ends with its command"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-class TestFirstLines:
-    """In real shells, here: the same text runs in a box."""
-
-    def run(self, shell: str, work: Path, want: Expected, *command: str) -> tuple[FirstLine | None, bytes, int]:
-        line = ["busybox", "sh"] if shell == "busybox" else [shell]
-        env = {"PATH": "/usr/bin:/bin", "s": "kept", "HOME": "/x"}
-        run = [*line, "-c", FIRST_LINES, "sh", *want.words(), *command]
-        done = subprocess.run(run, cwd=work, env=env, capture_output=True, check=False, timeout=20)
-        first, _, rest = done.stdout.partition(b"\n")
-        return FirstLine.read(first), rest, done.returncode
-
-    def want(self, work: Path) -> Expected:
-        return expected(check_folder(work), FACTS)
-
-    def test_the_command_runs_where_it_should(self, shell: str, work: Path) -> None:
-        want = self.want(work)
-        line, rest, code = self.run(
-            shell, work, want, "sh", "-c", 'printf "%s|" "$0" "$@" "$s"; exit 3', "x", "a b", ""
-        )
-        assert line is not None
-        assert line.fits(want)
-        assert line.program
-        assert (rest, code) == (b"x|a b||kept|", 3)
-
-    def test_another_folder_runs_nothing(self, shell: str, work: Path) -> None:
-        want = self.want(work)
-        line, rest, code = self.run(shell, work / "deep", want, "touch", "PROOF")
-        assert line is not None
-        assert not line.same_folder(want)
-        assert (rest, code) == (b"", 125)
-        assert not (work / "deep" / "PROOF").exists()
-
-    def test_another_git_runs_nothing(self, shell: str, work: Path) -> None:
-        want = self.want(work)
-        (work / ".git").rename(work / "was")
-        (work / ".git").mkdir()
-        line, _, code = self.run(shell, work, want, "touch", "PROOF")
-        assert line is not None
-        assert line.same_folder(want)
-        assert not line.fits(want)
-        assert code == 125
-        assert not (work / "PROOF").exists()
-
-    def test_a_git_that_went_away_runs_nothing(self, shell: str, work: Path) -> None:
-        want = self.want(work)
-        (work / ".git").rmdir()
-        line, _, code = self.run(shell, work, want, "touch", "PROOF")
-        assert line is not None
-        assert not line.fits(want)
-        assert code == 125
-        assert not (work / "PROOF").exists()
-
-    def test_without_a_git_none_is_looked_for(self, shell: str, work: Path) -> None:
-        want = self.want(work / "deep")
-        line, rest, code = self.run(shell, work / "deep", want, "echo", "ran")
-        assert line is not None
-        assert (line.fits(want), line.git, rest, code) == (True, "", b"ran\n", 0)
-
-    def test_a_program_that_is_not_there_is_told_before(self, shell: str, work: Path) -> None:
-        want = self.want(work)
-        for program, code in (("no-such-program", 127), ("./gone", 127), ("/etc/passwd", 126), ("./deep", 126)):
-            line, _, ended = self.run(shell, work, want, program)
-            assert line is not None
-            assert (line.program, ended) == (False, code)
-
-    def test_through_a_virtual_machine_the_time_is_compared(self, shell: str, work: Path) -> None:
-        want = expected(check_folder(work), EngineFacts(native=False))
-        line, rest, _ = self.run(shell, work, want, "echo", "ran")
-        assert line is not None
-        assert line.fits(want)
-        assert rest == b"ran\n"
-
-
-def test_no_shell_was_left_out() -> None:
-    assert "dash" in SHELLS or "bash" in SHELLS
+def test_marks_cannot_be_guessed() -> None:
+    marks = {new_mark() for _ in range(100)}
+    assert len(marks) == 100
+    assert {len(mark) for mark in marks} == {32}
 
 
 def test_a_box_that_had_nothing_to_look_with_sees_no_folder() -> None:
-    assert FirstLine.read(b"there") == FirstLine("", "", True)
+    assert FirstLine.read(b" other") == FirstLine("", "", other=True)
+    assert FirstLine.read(b"bare") == FirstLine("", "")
 
 
-@pytest.mark.parametrize("line", [b"", b"a", b"a b", b"\xff\xff", b"a b c there", b"sh: 1: stat: not found"])
+@pytest.mark.parametrize(
+    "line", [b"", b"a", b"a b", b"\xff\xff", b"a b c shut", b"a b there", b"sh: 1: stat: not found"]
+)
 def test_what_is_no_first_line_is_none(line: bytes) -> None:
     assert FirstLine.read(line) is None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -49,15 +51,49 @@ def test_without_a_word_the_known_sockets_are_tried(tmp_path: Path) -> None:
         f"unix://{tmp_path}/.colima/default/docker.sock",
         f"unix://{tmp_path}/.rd/docker.sock",
         "unix:///run/user/7/docker.sock",
+        "unix:///run/user/7/podman/podman.sock",
+        "unix:///run/podman/podman.sock",
     ]
     assert not any(place.explicit for place in found)
+    assert [place.podman for place in found] == [False] * 7 + [True] * 2
+
+
+def test_without_a_runtime_folder_it_is_where_the_system_makes_it(tmp_path: Path) -> None:
+    addresses = [place.address for place in known({}, tmp_path)]
+    assert f"unix:///run/user/{os.getuid()}/docker.sock" in addresses
+    assert f"unix:///run/user/{os.getuid()}/podman/podman.sock" in addresses
+
+
+def test_colimas_profiles_are_all_looked_at(tmp_path: Path) -> None:
+    for name in ("work", "default", "arm"):
+        (tmp_path / ".colima" / name).mkdir(parents=True)
+        (tmp_path / ".colima" / name / "docker.sock").touch()
+    (tmp_path / ".config" / "colima" / "new").mkdir(parents=True)
+    (tmp_path / ".config" / "colima" / "new" / "docker.sock").touch()
+    found = [place.path for place in known({}, tmp_path) if place.source == "Colima"]
+    profiles = (".colima/default", ".colima/arm", ".colima/work", ".config/colima/new")
+    assert found == [f"{tmp_path}/{name}/docker.sock" for name in profiles]
+    moved = [place.path for place in known({"COLIMA_HOME": f"{tmp_path}/c"}, tmp_path) if place.source == "Colima"]
+    assert moved[0] == f"{tmp_path}/c/default/docker.sock"
+
+
+def test_on_windows_the_named_pipes_are_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    found = known({}, tmp_path)
+    assert [place.path for place in found] == [
+        "//./pipe/docker_engine",
+        "//./pipe/dockerDesktopLinuxEngine",
+        "//./pipe/podman-machine-default",
+    ]
 
 
 def test_two_names_of_one_socket_are_one(tmp_path: Path) -> None:
     (tmp_path / ".docker" / "run").mkdir(parents=True)
     (tmp_path / ".orbstack" / "run").mkdir(parents=True)
     (tmp_path / ".docker" / "run" / "docker.sock").symlink_to(tmp_path / ".orbstack" / "run" / "docker.sock")
-    assert len(known({}, tmp_path)) == 5
+    found = known({"XDG_RUNTIME_DIR": str(tmp_path / "run")}, tmp_path)
+    assert [place.source for place in found].count("OrbStack") == 0
+    assert len(found) == 8
 
 
 def test_docker_host_stands_alone(docker: Path) -> None:

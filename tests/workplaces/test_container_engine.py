@@ -17,8 +17,11 @@ import pytest
 from tests.workplaces.engine_double import INFO, VERSION, EngineDouble
 from tests.workplaces.looking import held
 from workplaces.container import contexts
+from workplaces.container.asking import read_facts, try_engine
 from workplaces.container.contexts import Endpoint
-from workplaces.container.engine import Engine, Engines, Unusable, in_words, read_facts, try_engine
+from workplaces.container.engine import Engine
+from workplaces.container.finding import Engines
+from workplaces.container.refusals import Unusable, in_words
 from workplaces.place import PlaceUnavailable
 
 
@@ -32,7 +35,7 @@ def double(tmp_path: Path) -> Iterator[EngineDouble]:
 @pytest.fixture(autouse=True)
 def no_other_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether Docker is installed on the machine that runs this must not matter."""
-    monkeypatch.setattr("workplaces.container.engine.shutil.which", lambda name, **_: None)
+    monkeypatch.setattr("workplaces.container.programs.shutil.which", lambda name, **_: None)
 
 
 def known(monkeypatch: pytest.MonkeyPatch, *addresses: tuple[str, str]) -> None:
@@ -140,18 +143,17 @@ async def test_an_engine_on_another_computer_is_refused_and_not_asked(address: s
 
 async def test_nothing_at_all_needs_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, (f"{tmp_path}/none.sock", "Docker"))
-    monkeypatch.setattr(contexts, "podman_sockets", lambda env: ())
-    monkeypatch.setattr("workplaces.container.engine.podman_sockets", lambda env: ())
     error = await refused({}, tmp_path)
     assert "no container engine" in error.words
     assert error.next_step is not None
-    assert error.next_step.label == "Install Docker"
+    assert error.next_step.label == "Install Podman"
 
 
 async def test_a_docker_that_is_installed_is_not_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, (f"{tmp_path}/none.sock", "Docker"))
     monkeypatch.setattr(
-        "workplaces.container.engine.shutil.which", lambda name, **_: "/usr/bin/dockerd" if name == "dockerd" else None
+        "workplaces.container.programs.shutil.which",
+        lambda name, **_: "/usr/bin/dockerd" if name == "dockerd" else None,
     )
     error = await refused({}, tmp_path)
     assert error.words == "Docker is not running."
@@ -167,19 +169,6 @@ async def test_a_socket_that_nobody_serves_is_a_docker_that_is_not_running(
     known(monkeypatch, (f"{tmp_path}/dead.sock", "Docker"))
     error = await refused({}, tmp_path)
     assert error.words == "Docker is not running."
-
-
-async def test_podman_alone_is_said_to_come_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    known(monkeypatch, (f"{tmp_path}/none.sock", "Docker"))
-    monkeypatch.setattr(
-        "workplaces.container.engine.shutil.which", lambda name, **_: "/usr/bin/podman" if name == "podman" else None
-    )
-    assert "Podman is here" in (await refused({}, tmp_path)).words
-
-
-async def test_a_podman_that_answers_is_said_to_come_later(double: EngineDouble, tmp_path: Path) -> None:
-    double.version = {**VERSION, "Components": [{"Name": "Podman Engine", "Version": "4.3"}]}
-    assert "Podman" in (await refused({"DOCKER_HOST": double.host}, tmp_path)).words
 
 
 def test_no_permission_names_the_group_and_one_command(tmp_path: Path) -> None:
@@ -198,7 +187,6 @@ def test_no_permission_names_the_group_and_one_command(tmp_path: Path) -> None:
     [
         ({"ApiVersion": "1.39"}, {}, "too old"),
         ({}, {"OSType": "windows"}, "Windows containers"),
-        ({}, {"SecurityOptions": ["name=seccomp,profile=default", "name=rootless"]}, "without root"),
         ({}, {"SecurityOptions": ["name=userns"]}, "userns-remap"),
         ({"ApiVersion": "x"}, {}, "does not speak as Docker"),
         ({"ApiVersion": None}, {}, "does not speak as Docker"),

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from tests.workplaces.engine_double import DIGEST, IMAGE_ID, EngineDouble, Handler
 from tests.workplaces.looking import until
+from workplaces.container.asking import try_engine
 from workplaces.container.contexts import Endpoint
-from workplaces.container.engine import Engine, try_engine
+from workplaces.container.engine import Engine
 from workplaces.container.image import Image, Images, Layers, Reference, failed
 from workplaces.place import PlaceUnavailable, Progress
 

@@ -16,7 +16,7 @@ from tests.workplaces.engine_double import Box, EngineDouble
 from tests.workplaces.looking import heartbeat, until
 from workplaces.container.place import Container
 from workplaces.output import OutputKeeper
-from workplaces.place import CONTAINER, PlaceUnavailable, RunRequest, RunResult, Stopped
+from workplaces.place import CONTAINER, PlaceUnavailable, RunRequest, Stopped
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def test_a_command_runs_in_a_box_that_is_then_removed(place: Container, do
     assert (result.code, result.output.out, result.output.err, result.sure) == (3, "out\n", "err\n", True)
     assert (result.where, result.proof.network, result.proof.sealed) == (CONTAINER, False, True)
     assert result.proof.details["engine"] == "Docker 24.0.1"
-    assert double.boxes == {}
+    await until(lambda: not any(box.given for box in double.boxes.values()), 5)
 
 
 @pytest.mark.parametrize("request_line", ["POST .*/containers/create", "POST .*/attach"])
@@ -98,13 +98,24 @@ async def test_stop_while_the_engine_makes_a_box(
     assert not asked(double, "/start")
 
 
-async def test_stop_while_the_engine_starts_a_box(
+async def test_stop_while_the_engine_starts_a_box(place: Container, double: EngineDouble, work: Path) -> None:
+    double.runs = runs_on
+    double.hang("POST .*/start")
+    stopped, seconds = await stop_after(place, ask(work), lambda: asked(double, "/start"))
+    assert (stopped.sure, stopped.words) == (True, ""), "the box had not been given its command"
+    assert seconds < 1.5
+    double.wake()
+    await until(lambda: not double.boxes, 5, "the box that came late is removed")
+    assert not any(box.given for box in double.served)
+
+
+async def test_stop_when_the_engine_does_not_kill(
     place: Container, double: EngineDouble, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("workplaces.container.run.STOP_LIMIT", 1.0)
     double.runs = runs_on
-    double.hang("POST .*/(start|kill)")
-    stopped, seconds = await stop_after(place, ask(work), lambda: asked(double, "/start"))
+    double.hang("POST .*/kill")
+    stopped, seconds = await stop_after(place, ask(work), lambda: any(box.given for box in double.served))
     assert 1 < seconds < 5, "an engine that answers is given its time"
     assert not stopped.sure
     assert "may still run" in stopped.words
@@ -195,7 +206,7 @@ async def test_a_box_that_cannot_be_removed_now_is_removed_later(
     assert (result.code, result.sure) == (0, True), "it has ended, that was seen"
     assert len(double.boxes) == 1
     double.calm()
-    await until(lambda: not double.boxes, 5)
+    await until(lambda: not any(box.given for box in double.boxes.values()), 5)
 
 
 async def refused(place: Container, request: RunRequest) -> PlaceUnavailable:
@@ -249,7 +260,7 @@ async def test_an_engine_that_was_started_anew_is_found_again(
 
 
 async def test_a_box_that_sees_another_folder_ran_nothing(place: Container, double: EngineDouble, work: Path) -> None:
-    double.first_line = lambda body: b"1:2:3 there\n"
+    double.first_line = lambda body: b"1:2:3 other\n"
     double.info["KernelVersion"] = os.uname().release
     error = await refused(place, ask(work))
     assert "does not see the folder" in error.words
@@ -258,7 +269,7 @@ async def test_a_box_that_sees_another_folder_ran_nothing(place: Container, doub
 
 
 async def test_an_image_without_the_small_tools_says_so(place: Container, double: EngineDouble, work: Path) -> None:
-    double.first_line = lambda body: b"there\n"
+    double.first_line = lambda body: b"other\n"
     assert "small tools" in (await refused(place, ask(work))).words
 
 
@@ -269,7 +280,7 @@ async def test_a_git_that_changed_meanwhile_is_looked_at_again(
     (work / ".git").mkdir()
     seen = work.stat()
     right = double.first_line
-    wrong = f"{seen.st_dev}:{seen.st_ino}:1 9:9:1 there\n".encode()
+    wrong = f"{seen.st_dev}:{seen.st_ino}:1 9:9:1 other\n".encode()
     answers = [lambda body: wrong, right]
     double.first_line = lambda body: answers.pop(0)(body)
     assert (await place.run(ask(work))).code == 0
@@ -309,10 +320,10 @@ async def test_a_box_that_does_not_begin_as_it_should_is_ended(
     double.runs = runs_on
     double.first_line = lambda body: b"hello\n"
     request = ask(work)
-    result: RunResult = await place.run(request)
-    assert (result.code, result.sure, result.output.text) == (None, True, "")
-    assert result.note
+    assert "did not begin as it should" in (await refused(place, request)).details
+    assert request.output.finish().text == ""
     assert double.boxes == {}
+    assert not any(box.given for box in double.served)
 
 
 async def test_an_engine_that_goes_away_leaves_what_was_said(

@@ -95,7 +95,7 @@ def test_bytes_that_come_with_the_headers_are_not_lost(tmp_path: Path) -> None:
         said = list(read_frames(attached))
         attached.sock.close()
     assert said == [("out", b"early "), ("err", b"x"), ("out", b"late")]
-    assert asked[0].startswith(b"POST /v1.41/containers/b0x/attach?stream=1&stdout=1&stderr=1 HTTP/1.1\r\n")
+    assert asked[0].startswith(b"POST /v1.41/containers/b0x/attach?stream=1&stdin=1&stdout=1&stderr=1 HTTP/1.1\r\n")
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,16 @@ class TestLook:
         repository(tmp_path)
         assert look.repository(tmp_path / "part").kept == ()
 
+    def test_what_is_no_file_is_not_waited_for(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / ".git")
+        assert look.repository(tmp_path).kept == (tmp_path / ".git",)
+        (tmp_path / "other").mkdir()
+        repository(tmp_path / "other")
+        for name in ("index", "commondir"):
+            (tmp_path / "other" / ".git" / name).unlink(missing_ok=True)
+            os.mkfifo(tmp_path / "other" / ".git" / name)
+        assert check_folder(tmp_path / "other").repository.kept == (tmp_path / "other" / ".git",)
+
 
 class TestAfter:
     def test_nothing_changed_is_nothing_said(self, tmp_path: Path) -> None:
@@ -149,6 +159,8 @@ class TestAfter:
             "touch .git/config.worktree",
             "git init -q in; git -C in -c user.name=a -c user.email=b commit -q --allow-empty -m x; git add in",
             "echo > .git/index",
+            "rm .git/index; mkfifo .git/index",
+            "rm .git/config; mkfifo .git/config",
             "mv .git x; ln -s x .git",
             "mv .git x; echo gitdir: x > .git",
         ],

@@ -9,6 +9,7 @@ from PySide6.QtCore import QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
+from ui.buttons import Button, Chip
 from ui.composer.drafts import Drafts
 from ui.composer.editor import Editor
 from ui.composer.engine_chip import EngineChip, EnginePicker
@@ -23,7 +24,6 @@ from ui.place_words import dot_of, name_of, runs_words, standing_words
 from ui.popover import Popover
 from ui.standing import Standing
 from ui.theme import RADIUS, Themes
-from ui.widgets import Button, Chip
 
 DEPTH = 12  # pixels of shadow round the card
 DRAFT_MS = 400  # after the last key, what is typed is kept

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QWidget
 
+from ui.buttons import Chip
 from ui.choices import Choice, ChoicePopover
 from ui.desk import Desk
 from ui.standing import Standing
 from ui.theme import Themes
-from ui.widgets import Chip
 
 
 class EngineChip(Chip):

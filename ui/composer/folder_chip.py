@@ -6,10 +6,10 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QWidget
 
+from ui.buttons import Chip
 from ui.choices import Choice, ChoicePopover
 from ui.desk import Desk
 from ui.theme import Themes
-from ui.widgets import Chip
 
 OTHER = "\0other"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QWidget
 
+from ui.buttons import Chip
 from ui.choices import Choice, ChoicePopover
 from ui.desk import Desk
 from ui.theme import Themes
-from ui.widgets import Chip
 
 
 class ModeChip(Chip):

@@ -9,6 +9,7 @@ from PySide6.QtCore import QRectF, QTimer, Signal
 from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from ui.buttons import Button, Chip
 from ui.choices import Choice, ChoicePopover
 from ui.desk import Desk
 from ui.marks import paint_mark
@@ -16,7 +17,7 @@ from ui.motion import Glint, Spring
 from ui.place_words import dot_of, line_of, name_of, runs_words, standing_words, step_of
 from ui.standing import Standing
 from ui.theme import RADIUS, Themes, Tokens
-from ui.widgets import Button, Chip, Label
+from ui.widgets import Label
 
 COPIED_MS = 2000
 

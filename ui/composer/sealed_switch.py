@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ui.buttons import Switch
 from ui.theme import Themes
-from ui.widgets import Switch
 
 _SEALED = (
     "Sealed: no network, and .git stays as it is. Off: the command leaves the box, until you turn it on again or Conch "

@@ -8,11 +8,12 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.flow import Flow
 from ui.marks import paint_dot, paint_tile
 from ui.paint import round_box
 from ui.theme import RADIUS, SETTINGS_WIDTH, Themes, Tokens, scrollbar_style
-from ui.widgets import Button, Card, Label
+from ui.widgets import Card, Label
 
 FLASH_MS = 1400
 WORDS_BESIDE = 170  # pixels that a row's words have at least beside its control
@@ -235,16 +236,20 @@ class RowsCard(Card):
         self._layout.addWidget(row)
         self._rows.append(row)
 
+    def remove(self, row: QWidget) -> None:
+        self._rows.remove(row)
+        self._layout.removeWidget(row)
+        row.hide()
+        row.deleteLater()
+
     def clear(self) -> None:
-        for row in self._rows:
-            row.hide()
-            row.deleteLater()
-        self._rows = []
+        for row in list(self._rows):
+            self.remove(row)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
         painter = QPainter(self)
-        for row in self._rows[1:]:
+        for row in [row for row in self._rows if not row.isHidden()][1:]:
             painter.fillRect(0, row.y(), self.width(), 1, self.themes.tokens.border)
         painter.end()
 

@@ -26,6 +26,11 @@ PLACED: Final[dict[str, tuple[str, str]]] = {
     "model.name": ("models", "The model's name"),
     "place": ("security", "Where work runs"),
     "container.image": ("security", "The container's image"),
+    "container.memory": ("security", "A box's memory"),
+    "container.cpus": ("security", "A box's processors"),
+    "container.spares": ("security", "Boxes made ahead"),
+    "container.gpus": ("security", "Graphics processors in a box"),
+    "container.runtime": ("security", "What isolates a box"),
 }
 _MORE: Final = (
     ("models", "key", "The model's key", "api key secret token password keychain"),

@@ -6,11 +6,12 @@ from typing import Any
 
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.desk import Desk
 from ui.settings.base import Pane, SettingRow
 from ui.standing import Standing
 from ui.theme import Themes
-from ui.widgets import Button, Field, Label
+from ui.widgets import Field, Label
 
 WIDE = 360
 WIDE_KEY = 262
@@ -18,7 +19,7 @@ _PASTE = "Paste a key, if the server wants one"
 _SENT = "sent only to this address, and never shown again."
 _UNKNOWN = f"The key is {_SENT}"  # until the keychain has answered
 _KEPT = f"The key is kept in this computer's keychain, {_SENT}"
-_HELD = f"The key is held in memory until Conch closes and written nowhere, {_SENT}"
+_HELD = f"The key is written nowhere, {_SENT}"
 
 
 class Models(Pane):

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.desk import Desk
 from ui.place_words import line_of, standing_words, step_of
 from ui.settings.base import Pane, RowsCard, SettingRow
+from ui.settings.container import ContainerSettings
 from ui.standing import Standing
 from ui.theme import Themes, Tokens
-from ui.widgets import Button, Field, Label
 
 if TYPE_CHECKING:
     from workplaces.place import PlaceStatus
@@ -36,32 +36,12 @@ class Places(Pane):
         self.heading("Where work runs", "Where new chats run their commands. A chat can always choose its own place.")
         self._card: RowsCard = self.card([])
         self._place_rows: dict[str, _PlaceRow] = {}
-        self.heading(
-            "The container",
-            "Each command gets a fresh box made from this image. It is got once, and shared by every chat.",
-            first=False,
-        )
-        hint = "docker.io/library/node:24-bookworm"
-        self.image = Field(themes, name="The container's image", placeholder=hint, wide=WIDE)
-        self._reset = Button(themes, "Use the default", kind="quiet", size="small")
-        holder = QWidget()
-        row = QHBoxLayout(holder)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self._reset)
-        row.addWidget(self.image)
-        holder.setFocusProxy(self.image)
-        self.card([SettingRow(themes, "Image", "", control=holder, name="container.image")])
-        self._wrong = Label(themes, role="bad", size="small", wrap=True)
-        self._wrong.hide()
-        self.add(self._wrong)
-        self.image.editingFinished.connect(self._change_image)
-        self._reset.clicked.connect(self._reset_image)
+        self.container = ContainerSettings(self, desk, standing)
         standing.changed.connect(self.refresh)
         standing.preferred.connect(self._on_preference)
 
     def entered(self) -> None:
-        if self._desk.open:
-            self._show_image(self._desk.services.preferences.get("container.image"))
+        self.container.entered()
         self.refresh()
         self._standing.look()
 
@@ -82,6 +62,7 @@ class Places(Pane):
         for status in places:
             place = str(status.id)
             self._place_rows[place].show_status(status, default=place == self._standing.default_place)
+        self.container.refresh()
 
     def _pressed(self, place: str) -> None:
         status = self._standing.place(place)
@@ -92,40 +73,9 @@ class Places(Pane):
         else:
             self.followed.emit(step_of(status)[1] or f"place:{place}")
 
-    # The image
-
     def _on_preference(self, name: str, value: Any) -> None:
-        if name == "container.image":
-            self._show_image(str(value))
-
-    def _show_image(self, image: str) -> None:
-        if not self.image.hasFocus() or self.image.text() == image:
-            self.image.setText(image)
-        from workplaces.service import DEFAULT_IMAGE
-
-        self._reset.setVisible(image != DEFAULT_IMAGE)
-
-    def _change_image(self) -> None:
-        text = self.image.text().strip()
-        if self._desk.open and text != self._desk.services.preferences.get("container.image"):
-            self._desk.keep(self._changed(text), "set the image")
-
-    def _reset_image(self) -> None:
-        from workplaces.service import DEFAULT_IMAGE
-
-        self.image.setText(DEFAULT_IMAGE)
-        self._desk.keep(self._changed(DEFAULT_IMAGE), "set the image")
-
-    async def _changed(self, text: str) -> None:
-        from app.preferences import BadPreference
-
-        try:
-            await self._desk.services.preferences.set("container.image", text)
-            words = ""
-        except BadPreference as error:
-            words = str(error)
-        self._wrong.setText(words)
-        self._wrong.setVisible(bool(words))
+        if name.startswith("container."):
+            self.container.show_preference(name, value)
 
 
 class _DefaultButton(Button):

@@ -8,13 +8,14 @@ from PySide6.QtCore import QObject, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
+from ui.buttons import Button
 from ui.fuzzy import score
 from ui.page import Header
 from ui.paint import keyboard_focus, round_box
 from ui.settings.base import Pane
 from ui.settings.index import PAGES, Found, settings_index
 from ui.theme import RADIUS, Themes, Tokens
-from ui.widgets import Button, Field, Ground, Label
+from ui.widgets import Field, Ground, Label
 
 if TYPE_CHECKING:
     from ui.window import Window

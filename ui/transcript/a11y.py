@@ -119,7 +119,8 @@ class RowsAccess(_Access):
         return at if at < len(rows) and rows[at] == child.row else -1
 
     def childAt(self, x: int, y: int) -> QAccessibleInterface | None:  # type: ignore[override]
-        row = self.view.row_at(self.view.viewport().mapFromGlobal(QPoint(x, y)))
+        at = self.view.viewport().mapFromGlobal(QPoint(x, y)).y()
+        row = next((row for row, top, sheet in self.view.placed if top <= at < top + sheet.height), None)
         return self.of_row(row) if row is not None else None
 
     def rect(self) -> QRect:
@@ -161,24 +162,31 @@ class RowAccess(_Access):
         return self._above
 
     def childCount(self) -> int:
-        return len(self.view.buttons_of(self.row))
+        return len(self.view.controls.of_row(self.row))
 
     def child(self, index: int) -> QAccessibleInterface | None:  # type: ignore[override]
-        buttons = self.view.buttons_of(self.row)
+        buttons = self.view.controls.of_row(self.row)
         return QAccessible.queryAccessibleInterface(buttons[index]) if 0 <= index < len(buttons) else None
 
     def indexOfChild(self, child: QAccessibleInterface) -> int:
         thing = child.object()
-        return next((at for at, button in enumerate(self.view.buttons_of(self.row)) if button is thing), -1)
+        return next((at for at, button in enumerate(self.view.controls.of_row(self.row)) if button is thing), -1)
 
     def childAt(self, x: int, y: int) -> QAccessibleInterface | None:  # type: ignore[override]
-        for button in self.view.buttons_of(self.row):
+        for button in self.view.controls.of_row(self.row):
             if button.rect().contains(button.mapFromGlobal(QPoint(x, y))):
                 return QAccessible.queryAccessibleInterface(button)
         return None
 
     def rect(self) -> QRect:
-        return self.view.row_rect(self.row)
+        """Where the row is on the screen, as far as its height is known."""
+        view, heights = self.view, self.view.arrangement.heights
+        if self.row >= len(heights):
+            return QRect()
+        known = next((top for row, top, _ in view.placed if row == self.row), None)
+        top = known if known is not None else heights.offset(self.row) - view.scrolling.value
+        at = view.viewport().mapToGlobal(QPoint(view.column, top))
+        return QRect(at.x(), at.y(), view.arrangement.width, heights[self.row])
 
     def role(self) -> QAccessible.Role:
         match self.view.model.rows.all[self.row]:

@@ -55,7 +55,7 @@ class Arrangement:
         self._sheets.clear()
         self.foot = self.look.px(46)
         every = self.rows.all
-        self.heights = Heights(map(self._guess, every))
+        self.heights = Heights(len(every), lambda index: self._guess(every[index]))
 
     def resize(self, width: int) -> bool:
         """Takes a new column width. True when it is another."""

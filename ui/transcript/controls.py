@@ -10,16 +10,15 @@ from collections.abc import Callable
 from html import escape
 
 from PySide6.QtCore import QObject, QPoint, QRect, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent, QPalette, QTextOption
-from PySide6.QtWidgets import QAbstractButton, QFrame, QPlainTextEdit, QWidget
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QAbstractButton, QWidget
 
 from ui.paint import keyboard_focus, round_box
-from ui.theme import RADIUS, Themes, scrollbar_style
+from ui.theme import RADIUS, Themes
 from ui.transcript.arrangement import Placed
-from ui.transcript.blocks import safe
+from ui.transcript.output_box import Key, OutputBox
 from ui.transcript.sheet import Control
 
-Key = tuple[int, str]
 _SAID_MS = 1600
 
 
@@ -149,44 +148,6 @@ def _words(control: Control) -> tuple[str, ...]:
     return control.text, control.says, control.hint, control.tip, control.key
 
 
-class OutputBox(QPlainTextEdit):
-    """The whole of a long output, in a box of its own that scrolls and can be selected in."""
-
-    def __init__(self, themes: Themes, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.key: Key = (-1, "")
-        self.control: Control | None = None
-        self.setReadOnly(True)
-        self.setUndoRedoEnabled(False)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setTextInteractionFlags(
-            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
-        )
-        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
-        self.setTabChangesFocus(True)
-        self.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setAutoFillBackground(True)  # the room of the scroll bar too
-        self.document().setDocumentMargin(themes.px(13))
-        self._themes = themes
-        self._text = ""
-
-    def become(self, key: Key, control: Control) -> None:
-        self.key, self.control = key, control
-        tokens = self._themes.tokens
-        palette = QPalette(self.palette())
-        palette.setColor(QPalette.ColorRole.Base, tokens.code)
-        palette.setColor(QPalette.ColorRole.Window, tokens.code)
-        palette.setColor(QPalette.ColorRole.Text, tokens.muted)
-        self.setPalette(palette)
-        self.setFont(self._themes.code_font("small"))
-        self.verticalScrollBar().setStyleSheet(scrollbar_style(tokens))
-        self.setAccessibleName(control.says)
-        if control.text != self._text:
-            self._text = control.text
-            self.setPlainText(safe(control.text).rstrip("\n"))
-
-
 class Controls(QObject):
     """Puts buttons over what shows.
 
@@ -246,7 +207,7 @@ class Controls(QObject):
         if isinstance(widget, RowButton):
             self._pool.append(widget)
         else:
-            widget.deleteLater()
+            widget.let_go()
 
     def _clicked(self) -> None:
         button = self.sender()
@@ -270,8 +231,8 @@ class Controls(QObject):
     def restyle(self) -> None:
         """Takes the colours and fonts anew."""
         for widget in self._shown.values():
-            if widget.control is not None and isinstance(widget, OutputBox):
-                widget.become(widget.key, widget.control)
+            if isinstance(widget, OutputBox):
+                widget.restyle()
             widget.update()
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""The ring round the whole transcript while the keyboard is on it, and on none of its buttons."""
+"""The ring round what scrolls while the keyboard is on it: the whole transcript, a long output's box."""
 
 from __future__ import annotations
 

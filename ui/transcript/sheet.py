@@ -289,11 +289,12 @@ class Sheet:
         after: str = "\n",
         align: Align = "l",
         mono: bool = False,
-        wrap: bool = True,
+        wrap: bool | Literal["anywhere"] = True,
     ) -> Text:
-        """Lays a text out at a place and gives it back."""
+        """Lays a text out at a place and gives it back. It wraps between words, or anywhere as a terminal does."""
         spans = in_units(text, spans or [])
-        mode = QTextOption.WrapMode.WrapAnywhere if mono else QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
+        anywhere = wrap == "anywhere"
+        mode = QTextOption.WrapMode.WrapAnywhere if anywhere else QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere
         key = (text, id(font), width, line, wrap, mono, align)  # the theme keeps its fonts, so an id names one
         known = self.old.get(key) if not spans else None
         laid = (

@@ -242,6 +242,7 @@ class Story:
             look.code_line,
             look.tokens.muted,
             mono=True,
+            wrap="anywhere",
         )
         self._y = y + made.laid.height + px(9)
         self._under.append((QRectF(1, top, self.width - 2, self._y - top), look.tokens.code))
@@ -328,7 +329,8 @@ class Story:
         lines = words.count_lines(step.text)
         parts: list[tuple[str, str]] = []
         if step.over and lines > self._most(step):
-            parts.append(("Show less" if self._whole(step) else f"Show all {lines:,} lines", "output.whole"))
+            more = f"Show {lines:,} lines" if step.left_out else f"Show all {lines:,} lines"
+            parts.append(("Show less" if self._whole(step) else more, "output.whole"))
         if step.left_out:
             parts.append((words.not_shown(step), ""))
             if step.file:

@@ -6,7 +6,7 @@ are painted, only those in sight are laid out (``arrangement.py``), and real but
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPoint, QRect, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFocusEvent,
@@ -36,6 +36,7 @@ from ui.transcript.model import TranscriptModel
 from ui.transcript.pill import NewPill
 from ui.transcript.ring import FocusRing
 from ui.transcript.rows import AskRow, UserRow
+from ui.transcript.scrolling import Scrolling
 from ui.transcript.selection import Selection
 
 _MARGIN = 24  # pixels kept free at each side of the column
@@ -74,8 +75,8 @@ class TranscriptView(QAbstractScrollArea):
         self.placed: list[Placed] = []
         self._painted: Shown = {}  # what the window shows now
         self._listed: list[int] | None = None
-        self._syncing = self._waits = False
-        self._value = 0
+        self._waits = False
+        self.scrolling = Scrolling(self)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(self.tr("Chat"))
@@ -188,7 +189,7 @@ class TranscriptView(QAbstractScrollArea):
         if height <= 0 or not self.isVisible():
             return
         self.placed = self.arrangement.arrange(height)
-        self._sync_bar(height)
+        self.scrolling.sync()
         self._repaint()
         self.controls.sync(self.placed, self.column, self._take_focus)
         self.pill.place(at_end=self.arrangement.pinned)
@@ -200,19 +201,6 @@ class TranscriptView(QAbstractScrollArea):
         """The button with the focus goes; with the keyboard in use the ring says where it is now."""
         keyboard = self.window().testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)
         self.setFocus(Qt.FocusReason.ShortcutFocusReason if keyboard else Qt.FocusReason.OtherFocusReason)
-
-    def _sync_bar(self, height: int) -> None:
-        bar = self.verticalScrollBar()
-        if bar.isSliderDown():
-            return  # the person holds it
-        self._syncing = True
-        most = max(0, self.arrangement.total - height)
-        bar.setRange(0, most)
-        bar.setPageStep(height)
-        bar.setSingleStep(3 * self.look.line // 2)
-        bar.setValue(most if self.arrangement.pinned else self.arrangement.value)
-        self._value = bar.value()
-        self._syncing = False
 
     def _repaint(self) -> None:
         """Moves what only moved, and repaints what changed."""
@@ -291,25 +279,13 @@ class TranscriptView(QAbstractScrollArea):
         bar.setValue(bar.value() + by)
 
     def scrollContentsBy(self, dx: int, dy: int) -> None:
-        if self._syncing:
-            return
-        bar = self.verticalScrollBar()
-        value, by = bar.value(), bar.value() - self._value
-        self._value = value
-        if value >= bar.maximum():
-            self.arrangement.pinned = True
-        elif value == 0:
-            self.arrangement.go(0)
-        elif abs(by) <= 3 * self.viewport().height() and not bar.isSliderDown():
-            self.arrangement.move(by)
-        else:
-            self.arrangement.go(value)
-        self.show_rows()
+        if self.scrolling.moved():
+            self.show_rows()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._painted.clear()
         self.ring.place()
-        if self._syncing:
+        if self.scrolling.syncing:
             return  # only the scroll bar came or went
         self._fit()
         self.show_rows()
@@ -324,6 +300,7 @@ class TranscriptView(QAbstractScrollArea):
 
     def hideEvent(self, event: QHideEvent) -> None:
         self._tick.stop()
+        self.scrolling.rest()
         super().hideEvent(event)
 
     # The mouse and the keyboard
@@ -407,27 +384,6 @@ class TranscriptView(QAbstractScrollArea):
         if self._listed is None:
             self._listed = [row.index for row in self.model.rows.all if not row.hidden]
         return self._listed
-
-    def buttons_of(self, row: int) -> list[QWidget]:
-        return self.controls.of_row(row)
-
-    def row_at(self, point: QPoint) -> int | None:
-        for row, top, sheet in self.placed:
-            if top <= point.y() < top + sheet.height:
-                return row
-        return None
-
-    def row_rect(self, row: int) -> QRect:
-        """Where a row is on the screen, as far as its height is known."""
-        heights = self.arrangement.heights
-        if row >= len(heights):
-            return QRect()
-        top = heights.offset(row) - self._value
-        for one in self.placed:
-            if one.row == row:
-                top = one.y
-        at = self.viewport().mapToGlobal(QPoint(self.column, top))
-        return QRect(at.x(), at.y(), self.arrangement.width, heights[row])
 
     def copied(self, row: int, name: str) -> None:
         """Lets a button say that it worked."""

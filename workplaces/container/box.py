@@ -1,12 +1,14 @@
-"""The box: the one function that makes the seal's flags, and the first lines that run inside before the command.
+"""The box: the one function that makes the seal's flags, and the lines of shell that run inside round the command.
 
 Nothing here touches the disk or the engine: what is asked goes in, what the engine is told comes out. So a test can
-read every flag, and a box made ahead of its command is sealed by the same lines.
+read every flag. Every box is made without its command and waits for it; one that was made ahead of its command (a
+spare) is the same box, made earlier.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,42 +21,108 @@ from workplaces.folder import WorkFolder
 HOME = "/tmp/home"  # noqa: S108 - the box's own /tmp, not this computer's
 WORK_LABEL, CHAT_LABEL, HOME_LABEL, OWNER_LABEL = "conch.work", "conch.chat", "conch.home", "conch.owner"
 TMP_BYTES = 2 << 30
-MEMORY = 4 << 30
 PIDS = 512
-CPUS = 2
 OPEN_FILES = 16_384
 LONGEST_ARGUMENT = 128 * 1024 - 1  # MAX_ARG_STRLEN: what the kernel takes as one argument, its end included
 LONGEST_COMMAND = 1 << 20  # all arguments; the kernel takes two megabytes, the environment included
 
 # What runs first in the box. $1 is a pattern for the work folder and, when $2 is ".git", for that too, as they are
-# here; what follows is the command. It makes HOME, says on one line which folder it sees and whether the program is
-# there, and only goes on when the folder is the same. That line is always the first of the output: the command does not
-# run before it, so no command can write it. `exec` leaves nothing of this behind. `set --` and `unset` keep the
-# environment as the engine made it.
+# here. It makes HOME, looks at which folder it sees and, only when that is the same, goes on as a shell that waits for
+# lines on stdin. The command runs later and in another process, so it cannot write what is said here.
+#
+# That shell is a copy which nobody may read: the kernel then shows its memory and its open files to no other process of
+# the same user (`would_dump` in fs/exec.c; proc(5), PR_SET_DUMPABLE). So no command can find out what it will say at
+# the end. Where a copy cannot be made it is the image's own.
+SHELL = f"{HOME}/sh"
 FIRST_LINES = f"""\
 mkdir -m 700 {HOME} 2>/dev/null
 set -- "$(stat -c %d:%i:%Y . $2 2>/dev/null)" "$@"
-if case "$4" in */*) [ -f "$4" ] && [ -x "$4" ];; *) command -v -- "$4" >/dev/null 2>&1;; esac
-then echo $1 there; else echo $1 missing; fi
-case "$1" in $2) shift 3; unset PWD OLDPWD SHLVL; exec "$@";; esac
-exit 125"""
+case "$1" in $2) ;; *) echo $1 other; exit 125;; esac
+unset PWD OLDPWD SHLVL
+(umask 666; cp /bin/sh {SHELL} && {SHELL} -c :) 2>/dev/null && exec {SHELL} -s $1
+exec /bin/sh -s $1"""
+
+# The first line that the shell is given: the copy goes, and it says on one line which folder it sees and whether its
+# memory is shut or bare. That line is always the first of the output.
+GET_READY = f"""\
+rm -f {SHELL}; if (: </proc/$$/environ) 2>/dev/null; then echo "$@" bare; else echo "$@" shut; fi
+"""
+
+_MARK_BYTES = 16
+_CHECK = 'case $1 in */*) [ -f "$1" ] && [ -x "$1" ];; *) command -v -- "$1" >/dev/null;; esac'
+# In a subshell, since the shell itself goes on. `unset` keeps the environment as the engine made it.
+_RUN = '(shift; unset PWD OLDPWD SHLVL; exec "$@" </dev/null 2>&3 3>&-)'
+# Everything but pid 1 and the shell itself (kill(2) spares these two), until nothing else is to be seen. What does not
+# end (someone else's process, one that the kernel cannot end) is left to the box's own end, which comes without a mark.
+# No program is started for it: there may be room for none.
+_END_ALL = """\
+while kill -9 -1; set -- /proc/[0-9]*; [ $# -gt 2 ]
+do n=$((n+1)); [ $n -lt 20000 ] || exit $r; done"""
+_MEMORY = """\
+for f in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control
+do [ -r $f ] && while read -r a b; do [ "$a" = oom_kill ] && o=$b; done <$f; done"""
+
+
+def new_mark() -> str:
+    """What only Conch and the box's shell know, once for each command."""
+    return secrets.token_hex(_MARK_BYTES)
+
+
+def line_for(command: str | tuple[str, ...], mark: str) -> bytes:
+    """What the waiting shell is given: run this, end whatever it left, say ``mark`` on both streams, and end.
+
+    After the mark come the exit code, ``there`` or ``missing`` (the program), and how often the kernel ended something
+    of the box for want of memory. It is said again until it is out: a command may have left its output non-blocking.
+    Then the shell ends without another look at its stdin, into which a command could have written.
+
+    Without a ``mark`` (the shell's memory is bare) the command takes the shell's place, and the box ends with it.
+    """
+    words = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words_of(command))
+    if not mark:
+        return f'{{ set -- {words}; unset PWD OLDPWD SHLVL; exec "$@" </dev/null; }}\n'.encode()
+    say = f"printf '%s %s %s %s\\n' {mark} $r $p ${{o:-0}}"
+    lines = (
+        "{ exec 3>&2 2>/dev/null",
+        f"set -- {words}",
+        f'{_CHECK} && set -- there "$@" || set -- missing "$@"',
+        _RUN,
+        "r=$? p=$1 n=0 o=",
+        _END_ALL,
+        _MEMORY,
+        f"until {say}; do :; done",
+        f"until {say} >&3; do :; done",
+        "exit $r; }\n",
+    )
+    return "\n".join(lines).encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a person may choose of their boxes: gigabytes of ``memory``, ``cpus``, a ``runtime`` by the engine's name
+    for it (empty: the engine's own), and whether the engine's ``gpus`` are there."""
+
+    memory: int = 4
+    cpus: int = 2
+    runtime: str = ""
+    gpus: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxAsk:
-    """What a box is wanted for. ``user`` is ``uid:gid``, empty for the image's own user (Windows has no uid).
+    """What a box is wanted for. Not for which command: it is given that later.
 
-    ``volumes`` are the image's own. ``empty`` is a file of Conch's own with nothing in it. ``installation`` and
-    ``owner`` say whose box it is, so that one left behind can be told from another Conch's. ``door`` is the id of the
-    container whose network an open box shares, which has none but the way to the allowed hosts; empty for the engine's.
+    ``user`` is ``uid:gid``, empty for the image's own user (Windows has no uid). ``volumes`` are the image's own.
+    ``empty`` is a file of Conch's own with nothing in it. ``installation`` and ``owner`` say whose box it is, so that
+    one left behind can be told from another Conch's. ``door`` is the id of the container whose network an open box
+    shares, which has none but the way to the allowed hosts; empty for the engine's.
     """
 
     image: str
-    command: str | tuple[str, ...]
     folder: WorkFolder
     open: bool
     user: str
     empty: Path
+    options: Options = Options()
     volumes: tuple[str, ...] = ()
     chat: str = ""
     installation: str = ""
@@ -73,6 +141,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
       runners start what they made there; ``nosuid,nodev``.
     * ``PidsLimit``, ``Memory`` with ``MemorySwap`` equal (so no swap on top), ``NanoCpus``: a fork bomb or a leak ends
       the box and not the computer. More CPUs than the engine has would be an error.
+    * ``Runtime`` and ``DeviceRequests`` only where the person chose a stronger runtime, or the graphics processors.
     * ``Ulimits``: no core dumps (they would land in the work folder); open files enough for any build, and not the
       engine's own limit, which may be without end and makes programs that close every number slow.
     * ``Init``: something reaps orphans, passes signals on, and reports 128+n for a signal.
@@ -89,7 +158,9 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
     * ``IpcMode private``, and every other namespace the engine's default, which is the box's own.
     * ``LogConfig none``: output comes over the attached connection; the engine keeps no copy of it on its disk.
     * ``Entrypoint``: ours, so that an image's own does not stand between; no health check; ``SIGKILL`` as the stop
-      signal, since nothing is to be saved; no terminal, and stdin at its end.
+      signal, since nothing is to be saved; no terminal.
+    * ``OpenStdin``: the box's shell is given its one command there, over the attached connection and nowhere else;
+      ``StdinOnce``: when that connection ends, so does the waiting shell. The command's own stdin is at its end.
     * ``AutoRemove`` off: it is removed explicitly, after its code and its OOM state were read.
     """
     host: dict[str, Any] = {
@@ -109,17 +180,21 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
         "Mounts": [*_volumes(ask), *mounts(ask.folder, open=ask.open, empty=ask.empty)],
     }
     if "memory" in facts.limits:
-        host["Memory"] = MEMORY
+        host["Memory"] = ask.options.memory << 30
     if "swap" in facts.limits:
-        host["MemorySwap"] = MEMORY
+        host["MemorySwap"] = ask.options.memory << 30
     if "pids" in facts.limits:
         host["PidsLimit"] = PIDS
     if "cpus" in facts.limits:
-        host["NanoCpus"] = min(CPUS, facts.cpus) * 1_000_000_000
+        host["NanoCpus"] = min(ask.options.cpus, facts.cpus) * 1_000_000_000
+    if ask.options.runtime:
+        host["Runtime"] = ask.options.runtime
+    if ask.options.gpus:
+        host["DeviceRequests"] = [{"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}]
     return {
         "Image": ask.image,
         "Entrypoint": ["/bin/sh"],
-        "Cmd": ["-c", FIRST_LINES, "sh", *expected(ask.folder, facts).words(), *words_of(ask.command)],
+        "Cmd": ["-c", FIRST_LINES, "sh", *expected(ask.folder, facts).words()],
         "User": ask.user,
         "Env": [f"HOME={HOME}", "LANG=C.UTF-8", *(hosts.environment() if ask.open and ask.door else ())],
         "WorkingDir": str(ask.folder.path),
@@ -129,10 +204,11 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
             HOME_LABEL: ask.installation,
             OWNER_LABEL: ask.owner,
         },
-        "AttachStdin": False,
+        "AttachStdin": True,
         "AttachStdout": True,
         "AttachStderr": True,
-        "OpenStdin": False,
+        "OpenStdin": True,
+        "StdinOnce": True,
         "Tty": False,
         "StopSignal": "SIGKILL",
         "Healthcheck": {"Test": ["NONE"]},

@@ -61,6 +61,11 @@ class Endpoint:
         return rest if scheme in ("unix", "npipe") else ""
 
     @property
+    def podman(self) -> bool:
+        """Whether Podman is what is looked for there."""
+        return "Podman" in self.source
+
+    @property
     def elsewhere(self) -> bool:
         """Whether it is on another computer, as far as its address tells."""
         parts = urlsplit(self.address)
@@ -78,19 +83,25 @@ def endpoints(env: Mapping[str, str], home: Path) -> tuple[Endpoint, ...]:
 
 
 def known(env: Mapping[str, str], home: Path) -> tuple[Endpoint, ...]:
-    """The sockets where Docker, Docker Desktop, OrbStack, Colima and Rancher Desktop put themselves."""
+    """The sockets where Docker, Docker Desktop, OrbStack, Colima, Rancher Desktop and Podman put themselves."""
     if sys.platform == "win32":
-        return (Endpoint("npipe:////./pipe/docker_engine", "Docker"),)
+        return (
+            Endpoint("npipe:////./pipe/docker_engine", "Docker"),
+            Endpoint("npipe:////./pipe/dockerDesktopLinuxEngine", "Docker Desktop"),
+            Endpoint("npipe:////./pipe/podman-machine-default", "Podman's machine"),
+        )
+    runtime = env.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     places = [
         ("/var/run/docker.sock", "Docker"),
         (f"{home}/.docker/run/docker.sock", "Docker Desktop"),
         (f"{home}/.docker/desktop/docker.sock", "Docker Desktop"),
         (f"{home}/.orbstack/run/docker.sock", "OrbStack"),
-        (f"{home}/.colima/default/docker.sock", "Colima"),
+        *((path, "Colima") for path in _colima(env, home)),
         (f"{home}/.rd/docker.sock", "Rancher Desktop"),
+        (f"{runtime}/docker.sock", "rootless Docker"),
+        (f"{runtime}/podman/podman.sock", "Podman"),
+        ("/run/podman/podman.sock", "Podman"),
     ]
-    if runtime := env.get("XDG_RUNTIME_DIR"):
-        places.append((f"{runtime}/docker.sock", "rootless Docker"))
     seen: set[str] = set()
     found = []
     for path, source in places:
@@ -101,11 +112,18 @@ def known(env: Mapping[str, str], home: Path) -> tuple[Endpoint, ...]:
     return tuple(found)
 
 
-def podman_sockets(env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where Podman listens, if it does."""
-    runtime = env.get("XDG_RUNTIME_DIR")
-    own = (Path(runtime) / "podman" / "podman.sock",) if runtime else ()
-    return (*own, Path("/run/podman/podman.sock"))
+def _colima(env: Mapping[str, str], home: Path) -> list[str]:
+    """The sockets of Colima's profiles, the default one first whether it is there or not."""
+    folders = [Path(env["COLIMA_HOME"])] if env.get("COLIMA_HOME") else [home / ".colima"]
+    folders.append(Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "colima")
+    first = f"{folders[0]}/default/docker.sock"
+    others: list[str] = []
+    for folder in folders:
+        try:
+            others += sorted(str(path) for path in folder.glob("*/docker.sock"))
+        except OSError:
+            continue
+    return [first, *(path for path in others if path != first)]
 
 
 def _named(env: Mapping[str, str], home: Path) -> Endpoint | None:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from workplaces.container import wire
 from workplaces.container.box import CHAT_LABEL, HOME_LABEL, OWNER_LABEL, WORK_LABEL
-from workplaces.container.engine import REQUEST_LIMIT, Engine
+from workplaces.container.engine import Engine
 from workplaces.container.hosts import NAMES_PORT, PORT, HostList
 from workplaces.container.hosts_pipe import Pipe
 from workplaces.container.image import Image
-from workplaces.container.life import remove
 from workplaces.container.run import NotNow
 from workplaces.container.trouble import silent
 from workplaces.place import NextStep, PlaceUnavailable
@@ -140,13 +138,13 @@ def make_door(ask: DoorAsk, loop: asyncio.AbstractEventLoop, on_left: OnDoorLeft
     made = no_image = no_engine = False
     pipe: Pipe | None = None
     try:
-        box = str(engine.client.create_container_from_config(door_body(ask), name=name)["Id"])
+        box = engine.create(door_body(ask), name)
         made = True
-        pipe = Pipe(wire.attach(engine.endpoint, engine.facts.api, box, REQUEST_LIMIT), loop)
+        pipe = Pipe(engine.attach(box), loop)
         pipe.start()
-        engine.client.start(box)
+        engine.start(box)
         pipe.here.wait(_READY_LIMIT)
-        _check_network(engine.client.inspect_container(box))
+        _check_network(engine.inspect(box))
         if pipe.here.is_set() and not pipe.dead:
             return Door(engine, ask.key, box, pipe)
         why = pipe.said.decode("utf-8", "replace")
@@ -159,7 +157,7 @@ def make_door(ask: DoorAsk, loop: asyncio.AbstractEventLoop, on_left: OnDoorLeft
         why, no_engine = repr(error), True
     if pipe is not None:
         pipe.close()
-    if not remove(engine.client, name) or (no_engine and not made):
+    if not engine.remove(name) or (no_engine and not made):
         on_left(engine, name, not made)
     if no_engine:
         raise NotNow(silent(engine, why), engine=True)
@@ -167,7 +165,7 @@ def make_door(ask: DoorAsk, loop: asyncio.AbstractEventLoop, on_left: OnDoorLeft
     raise NotNow(words, image=True) if no_image else words
 
 
-def _check_network(seen: dict[str, Any]) -> None:
+def _check_network(seen: Mapping[str, Any]) -> None:
     """Raises ValueError when the engine gave the door a network after all."""
     networks = set((seen.get("NetworkSettings") or {}).get("Networks") or {})
     mode = str((seen.get("HostConfig") or {}).get("NetworkMode"))

@@ -16,7 +16,6 @@ from workplaces.container.hosts import BadHosts, HostList, Tried
 from workplaces.container.hosts_door import Door, DoorAsk, OnDoorLeft, make_door, refuse
 from workplaces.container.hosts_pipe import Pipe
 from workplaces.container.hosts_proxy import Dial, Proxy, ProxyThread, Resolve, dial, look_up
-from workplaces.container.life import remove
 from workplaces.container.threads import in_thread, to_the_end
 from workplaces.place import NextStep, PlaceUnavailable, RunResult, Stopped
 from workplaces.words import PLACE_WORDS
@@ -174,7 +173,7 @@ class Doors:
         door.pipe.close()
 
         def work() -> None:
-            if not remove(door.engine.client, door.box):
+            if not door.engine.remove(door.box):
                 self._on_left(door.engine, door.box, False)
 
         going = in_thread(work, "conch-door-remove")

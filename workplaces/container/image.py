@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from workplaces.container.engine import Engine
 from workplaces.container.threads import in_thread
-from workplaces.container.wire import CONNECT_LIMIT, EngineConnection
+from workplaces.container.wire import CONNECT_LIMIT, EngineConnection, get
 from workplaces.place import NextStep, OnProgress, PlaceUnavailable, Progress
 from workplaces.words import PLACE_WORDS
 
@@ -123,6 +123,10 @@ class Images:
         self._known[key] = image
         return image
 
+    def known(self, engine: Engine, name: str) -> Image | None:
+        """The image, if ``ensure`` gave it before. Asks nobody. Raises PlaceUnavailable for a bad name."""
+        return self._known.get((engine.endpoint.address, str(Reference.parse(name))))
+
     async def there(self, engine: Engine, name: str) -> bool:
         """Whether the image is here already. Fetches nothing. Raises PlaceUnavailable for a bad name."""
         reference = Reference.parse(name)
@@ -166,14 +170,27 @@ def inspect(engine: Engine, reference: Reference) -> Image | None:
     )
 
 
-def failed(reference: Reference, message: str) -> PlaceUnavailable:
-    """The words for an image that could not be got, from what the engine said."""
+def is_same(engine: Engine, image: Image) -> bool:
+    """Whether the image's name still stands for it. Blocks, for little more than the engine takes. Raises nothing.
+
+    False when the engine does not say. Asked without the SDK, which alone would take longer than a command may.
+    """
+    path = f"/v{engine.facts.api}/images/{quote(str(image.reference), safe='/:@')}/json"
+    try:
+        status, content = get(engine.endpoint, path, CONNECT_LIMIT)
+        return status == 200 and json.loads(content).get("Id") == image.id
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def failed(reference: Reference, message: str, program: str = "docker") -> PlaceUnavailable:
+    """The words for an image that could not be got, from what the engine said. ``program`` is the engine's own."""
     why = next((key for key, pattern in _REASONS if pattern.search(message)), "failed")
     first_line = message.strip().splitlines()[0][:300] if message.strip() else ""
     words = PLACE_WORDS[f"image.{why}"].format(image=reference, registry=reference.registry, reason=first_line)
-    login = f"docker login {'' if reference.registry == 'docker.io' else reference.registry}".strip()
+    login = f"{program} login {'' if reference.registry == 'docker.io' else reference.registry}".strip()
     steps = {
-        "space": NextStep(PLACE_WORDS["image.next.space"], command="docker system prune"),
+        "space": NextStep(PLACE_WORDS["image.next.space"], command=f"{program} system prune"),
         "many": NextStep(PLACE_WORDS["image.next.wait"]),
         "login": NextStep(PLACE_WORDS["image.next.login"], command=login),
         "offline": NextStep(PLACE_WORDS["image.next.online"]),
@@ -276,7 +293,7 @@ class _Pull:
         response = connection.getresponse()
         if response.status != 200:
             text = response.read(64 * 1024).decode("utf-8", "replace")
-            raise failed(self._reference, _message(text) or f"{response.status} {text}")
+            raise failed(self._reference, _message(text) or f"{response.status} {text}", self._engine.facts.kind)
         told = 0.0
         while line := response.readline(1024 * 1024):
             told = self._take(line, told)
@@ -288,7 +305,8 @@ class _Pull:
             raise ValueError(f"not a line of an engine's: {line[:200]!r}")
         if error := entry.get("error"):
             detail = entry.get("errorDetail")
-            raise failed(self._reference, str(detail.get("message") if isinstance(detail, dict) else error))
+            message = str(detail.get("message") if isinstance(detail, dict) else error)
+            raise failed(self._reference, message, self._engine.facts.kind)
         self._layers.take(entry)
         now = self._loop.time()
         if now - told >= _TOLD_EVERY:

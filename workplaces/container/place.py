@@ -6,24 +6,29 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, Expected, expected, seal, words_of
-from workplaces.container.engine import Engine, Engines
+from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, Options, expected, seal, words_of
+from workplaces.container.engine import Engine
+from workplaces.container.finding import Engines
 from workplaces.container.git import look_after
 from workplaces.container.hosts_door import DoorAsk
 from workplaces.container.hosts_doors import Doors, read_list
 from workplaces.container.hosts_doors import about as about_hosts
-from workplaces.container.image import Image, Images
+from workplaces.container.image import Image, Images, is_same
+from workplaces.container.life import Going, Life, OnLeft
+from workplaces.container.limits import in_words
+from workplaces.container.paths import shown_inside
 from workplaces.container.proof import size
 from workplaces.container.run import HUNG_LIMIT, NotNow, Run
+from workplaces.container.spares import SpareRules, Spares, Want, want
 from workplaces.container.sweep import House, Leftovers, owner, sweep
 from workplaces.container.threads import in_thread, to_the_end
 from workplaces.folder import WorkFolder, check_folder, shown
 from workplaces.place import (
     CONTAINER,
+    NextStep,
     PlaceStatus,
     PlaceUnavailable,
     RunRequest,
@@ -35,15 +40,27 @@ from workplaces.seal.keys import linked_keys
 from workplaces.words import PLACE_WORDS
 
 _TRIES = 3
+_REFILL_AFTER = 0.02  # whoever waits for a result has it first, and may be about to close
+_GOING_LIMIT = 10.0  # how long an engine that answers may take to remove the last boxes
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What a command is to run on, as it was looked at for this command."""
+
+    folder: WorkFolder
+    engine: Engine
+    image: Image
+    want: Want
 
 
 class Container:
     """The container on this computer's engine.
 
-    ``home`` is the folder in Conch's home that is its own; ``image`` and ``protected`` are asked for every command.
-    ``on_fixed`` is called on the loop with (what was done, why). ``env`` and ``person`` (the home folder) are this
-    process's unless given. ``hosts`` is the list of what an open box may reach, empty for everything; it is asked for
-    every command. ``doors`` makes what gives boxes that list.
+    ``home`` is the folder in Conch's home that is its own; ``image``, ``options`` and ``protected`` are asked for every
+    command. ``on_fixed`` is called on the loop with (what was done, why). ``env`` and ``person`` (the home folder) are
+    this process's unless given. ``spares`` says how many boxes may be made ahead. ``hosts`` is the list of what an open
+    box may reach, empty for everything; it is asked for every command. ``doors`` makes what gives boxes that list.
     """
 
     def __init__(
@@ -51,23 +68,31 @@ class Container:
         home: Path,
         *,
         image: Callable[[], str],
+        options: Callable[[], Options] = Options,
         protected: Callable[[], tuple[Path, ...]] = tuple,
         on_fixed: Callable[[str, str], None] | None = None,
         env: Mapping[str, str] | None = None,
         person: Path | None = None,
+        spares: SpareRules | None = None,
         hosts: Callable[[], str] = str,
         doors: Callable[..., Doors] = Doors,
     ) -> None:
         self._house = House(home)
         self._image = image
+        self._options = options
         self._hosts = hosts
         self._protected = protected
         self._on_fixed = on_fixed or (lambda what, why: None)
         self._person = person
-        self._engines = Engines(env=env, home=person)
+        self._engines = Engines(
+            env=env, home=person, folder=home / "podman", on_fixed=lambda what, why: self._on_fixed(what, why)
+        )
         self._images = Images(self._got)
         self._leftovers = Leftovers()
         self._doors = doors(lambda engine, name, late: self._leftovers.add(engine, name, late=late))
+        self._going = Going()
+        self._spares = Spares(spares or SpareRules(), self._going, self._on_left)
+        self._opened: dict[str, int] = {}  # how many open commands a chat ran in a row
 
     @property
     def id(self) -> WorkPlaceId:
@@ -82,7 +107,8 @@ class Container:
         return PLACE_WORDS["container.where"]
 
     def about(self, folder: Path) -> str:
-        about = PLACE_WORDS["container.about"].format(image=self._image(), folder=shown(folder))
+        limits = in_words(self._engines.last, self._options())
+        about = PLACE_WORDS["container.about"].format(image=self._image(), folder=shown_inside(folder), limits=limits)
         return f"{about} {about_hosts(self._hosts())}".strip()
 
     async def standing(self, *, look: bool = False) -> PlaceStatus:
@@ -91,6 +117,12 @@ class Container:
             engine = await self._engines.find(look=look)
             there = await self._images.there(engine, self._image())
         except PlaceUnavailable as error:
+            sleeper = await self._engines.asleep(error)
+            if sleeper is not None:
+                line = PLACE_WORDS["wake.line"].format(engine=sleeper.source)
+                details = {"engine": sleeper.source, "image": self._image(), "log": error.details}
+                name = PLACE_WORDS["container.name"]
+                return PlaceStatus(id=CONTAINER, name=name, line=line, standing="ready", seals=True, details=details)
             return PlaceStatus(
                 id=CONTAINER,
                 name=PLACE_WORDS["container.name"],
@@ -113,7 +145,11 @@ class Container:
                 "found": engine.endpoint.source,
                 "image": self._image(),
                 "image here": "yes" if there else "no",
+                "limits": in_words(engine, self._options()),
                 "allowed hosts": self._hosts() or "all",
+                "runtimes": ", ".join(engine.facts.runtimes),
+                "gpus": "yes" if engine.facts.gpus else "no",
+                **({"passed over": passed} if (passed := self._engines.passed_over) else {}),
             },
         )
 
@@ -129,44 +165,53 @@ class Container:
         return count
 
     async def close(self) -> None:
-        """Gives boxes whose engine did not answer one more moment; what is left goes at the next start."""
+        """Takes the spares away, and waits for the boxes that still go.
+
+        Boxes whose engine does not answer get one more moment; what is left goes at the next start.
+        """
+        self._spares.close()
+        if not await in_thread(lambda: self._going.wait(HUNG_LIMIT), "conch-going"):
+            engine = self._engines.last
+            if engine is not None and await in_thread(lambda: engine.answers(HUNG_LIMIT), "conch-ping"):
+                await in_thread(lambda: self._going.wait(_GOING_LIMIT), "conch-going")
         await self._doors.close()
         await in_thread(lambda: self._leftovers.wait(HUNG_LIMIT), "conch-leftovers")
-        self._engines.close()
+        await in_thread(self._engines.close, "conch-engine")
 
     async def run(self, request: RunRequest) -> RunResult:
         """Runs one command in a fresh box. See ``WorkPlace.run``."""
         began = time.monotonic()
         try:
             for attempt in range(1, _TRIES + 1):
-                result = await self._attempt(request, last=attempt == _TRIES)
+                result = await self._attempt(request, first=attempt == 1, last=attempt == _TRIES)
                 if result is not None:
                     return result
         except Stopped:
             raise
         except asyncio.CancelledError:
             raise Stopped(seconds=time.monotonic() - began) from None
+        except PlaceUnavailable:
+            self._spares.drop(request.chat)
+            raise
         raise AssertionError("the last attempt gives a result or raises")
 
-    async def _attempt(self, request: RunRequest, *, last: bool) -> RunResult | None:
+    async def _attempt(self, request: RunRequest, *, first: bool, last: bool) -> RunResult | None:
         """One box. None when nothing ran because what was known of the folder, engine or image is no longer so."""
         _check_command(request.command)
-        folder = await in_thread(lambda: self._folder(request), "conch-folder")
-        _check_for_box(folder)
         hosts = read_list(self._hosts(), open=request.open)
-        engine = await self._engines.find()
-        image = await self._images.ensure(engine, self._image(), request.on_progress)
-
-        async def go(door: str) -> RunResult:
-            body, wanted = await in_thread(lambda: self._body(request, folder, engine, image, door), "conch-body")
-            run = Run(engine, image, folder, request, body, wanted)
-            return await run.result(lambda name, late: self._leftovers.add(engine, name, late=late))
-
+        # what was made ahead has the engine's network: it is not for a command that a list holds for
+        ahead = first and hosts is None and self._spares.waits_for(request.chat, open=request.open)
+        ground = await self._same_ground(request) if ahead else None
+        ground = ground or await self._new_ground(request)
+        engine, image = ground.engine, ground.image
         try:
-            ask = DoorAsk(engine, image, hosts, _person(), self._house.installation(), owner()) if hosts else None
-            result = await self._doors.through(ask, go)
+            if hosts is None:
+                result = await self._in_box(request, ground, first=first, ahead=ahead)
+            else:
+                ask = DoorAsk(engine, image, hosts, _person(engine), self._house.installation(), owner())
+                result = await self._doors.through(ask, lambda door: self._behind(request, ground, door))
         except Stopped as stopped:
-            said, _ = await to_the_end(_look_after(request, folder, ""))
+            said, _ = await to_the_end(_look_after(request, ground.folder, ""))
             stopped.words = f"{stopped.words} {said}".strip()
             raise
         except NotNow as changed:
@@ -177,31 +222,110 @@ class Container:
             if last:
                 raise changed.words from None
             return None
-        said = await _look_after(request, folder, result.output.text)
+        said = await _look_after(request, ground.folder, result.output.text)
         return replace(result, note=f"{said} {result.note}".strip()) if said else result
 
-    def _folder(self, request: RunRequest) -> WorkFolder:
+    async def _in_box(self, request: RunRequest, ground: _Ground, *, first: bool, ahead: bool) -> RunResult:
+        wanted = ground.want
+        life = self._spares.take(request.chat, wanted) if ahead else None
+        if first and not (life and life.made) and self._spares.knows(request.chat):
+            self._spares.refill(request.chat, wanted)  # commands come faster than boxes: begin the next with this one
+        return await self._run(request, ground, wanted, life)
+
+    async def _behind(self, request: RunRequest, ground: _Ground, door: str) -> RunResult:
+        """In a box that reaches only what is behind that door. It is made now: a door is for one box at a time."""
+        folder, engine, image = ground.folder, ground.engine, ground.image
+        wanted = await in_thread(lambda: self._want(request, folder, engine, image, True, door), "conch-body")
+        return await self._run(request, ground, wanted, None)
+
+    async def _run(self, request: RunRequest, ground: _Ground, wanted: Want, life: Life | None) -> RunResult:
+        if life is None:
+            life = Life(ground.engine, wanted.body, wanted.expected, on_left=self._on_left(ground.engine))
+        run = Run(ground.engine, ground.image, ground.folder, request, life, wanted.expected, self._going)
+        try:
+            return await run.result()
+        finally:
+            if life.gave:
+                self._refill(request, ground, listed=wanted is not ground.want)
+
+    async def _new_ground(self, request: RunRequest) -> _Ground:
+        """Looks at everything, one after the other, and gets what is missing. Raises PlaceUnavailable."""
+        folder = await in_thread(lambda: self._look(request), "conch-folder")
+        engine = await self._engines.find()
+        image = await self._images.ensure(engine, self._image(), request.on_progress)
+        wanted = await in_thread(lambda: self._want(request, folder, engine, image, request.open), "conch-body")
+        return _Ground(folder, engine, image, wanted)
+
+    async def _same_ground(self, request: RunRequest) -> _Ground | None:
+        """As above where a box waits and time is short: all is looked at side by side, for the engine and the image
+        that there were. None when one of them is another now."""
+        engine = self._engines.last
+        image = self._images.known(engine, self._image()) if engine is not None else None
+        if engine is None or image is None:
+            return None
+
+        def look() -> tuple[WorkFolder, Want]:
+            folder = self._look(request)
+            return folder, self._want(request, folder, engine, image, request.open)
+
+        same = in_thread(lambda: is_same(engine, image), "conch-image")
+        looked = in_thread(look, "conch-folder")
+        if await self._engines.find() is not engine:
+            return None
+        folder, wanted = await looked
+        if await same:
+            return _Ground(folder, engine, image, wanted)
+        self._images.forget(engine, image)
+        return None
+
+    def _look(self, request: RunRequest) -> WorkFolder:
         keys = map(Path, linked_keys(self._person or Path.home()))
         protected = dict.fromkeys((*request.protected, *self._protected(), self._house.folder, *keys))
-        return check_folder(request.folder, protected, self._person)
+        folder = check_folder(request.folder, protected, self._person)
+        _check_for_box(folder)
+        return folder
 
-    def _body(
-        self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, door: str
-    ) -> tuple[dict[str, Any], Expected]:
+    def _refill(self, request: RunRequest, ground: _Ground, *, listed: bool) -> None:
+        """The chat's next spare, once whoever waits for this command's result has it.
+
+        It is sealed, as most commands are, unless the chat's last two were open and no list of hosts holds for them.
+        """
+        count = self._opened[request.chat] = self._opened.get(request.chat, 0) + 1 if request.open else 0
+        opened, same = count > 1 and not listed, ground.want
+
+        def fill() -> None:
+            try:
+                wanted = same
+                if same.open != opened:
+                    wanted = self._want(request, ground.folder, ground.engine, ground.image, opened)
+            except (OSError, PlaceUnavailable):
+                return
+            self._spares.refill(request.chat, wanted)
+
+        asyncio.get_running_loop().call_later(_REFILL_AFTER, fill)
+
+    def _want(
+        self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, open: bool, door: str = ""
+    ) -> Want:
+        empty, options = self._house.empty(), self._options()
+        _check_options(options, engine)
         ask = BoxAsk(
             image=str(image.reference),
-            command=request.command,
             folder=folder,
-            open=request.open,
-            user=_person(),
-            empty=self._house.empty(),
+            open=open,
+            user=_person(engine),
+            empty=empty,
+            options=options,
             volumes=image.volumes,
             chat=request.chat,
             installation=self._house.installation(),
             owner=owner(),
             door=door,
         )
-        return seal(ask, engine.facts), expected(folder, engine.facts)
+        return want(engine, image, folder, seal(ask, engine.facts), expected(folder, engine.facts), empty=empty)
+
+    def _on_left(self, engine: Engine) -> OnLeft:
+        return lambda name, late: self._leftovers.add(engine, name, late=late)
 
     def _got(self, image: Image) -> None:
         self._on_fixed(PLACE_WORDS["image.fixed"], PLACE_WORDS["image.fixed.why"].format(size=size(image.size)))
@@ -226,12 +350,23 @@ def _check_command(command: str | tuple[str, ...]) -> None:
         raise PlaceUnavailable(PLACE_WORDS["container.too-long"])
 
 
+def _check_options(options: Options, engine: Engine) -> None:
+    """Refuses, with words, what the engine has not. A box without it is not what the person chose."""
+    step = NextStep(PLACE_WORDS["container.options.next"], action="settings:container.runtime")
+    if options.runtime and options.runtime not in engine.facts.runtimes:
+        has = ", ".join(engine.facts.runtimes) or PLACE_WORDS["container.runtime.own"]
+        words = PLACE_WORDS["container.runtime"].format(engine=engine.name, name=options.runtime, has=has)
+        raise PlaceUnavailable(words, next_step=step)
+    if options.gpus and not engine.facts.gpus:
+        raise PlaceUnavailable(PLACE_WORDS["container.gpus"].format(engine=engine.name), next_step=step)
+
+
 def _check_for_box(folder: WorkFolder) -> None:
     own = Path(HOME)
     if folder.path == own or own in folder.path.parents:
         raise PlaceUnavailable(PLACE_WORDS["container.folder-tmp"].format(folder=shown(folder.path)))
 
 
-def _person() -> str:
+def _person(engine: Engine) -> str:
     """The person as the box knows them. Windows has no such numbers: the image's own user it is there."""
-    return f"{os.getuid()}:{os.getgid()}" if hasattr(os, "getuid") else ""
+    return engine.facts.user(os.getuid(), os.getgid()) if hasattr(os, "getuid") else ""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workplaces.container.box import MEMORY, OPEN_FILES, kept_inside, words_of
+from workplaces.container import limits
+from workplaces.container.box import kept_inside, words_of
 from workplaces.container.engine import Engine
 from workplaces.container.image import Image
-from workplaces.container.life import Ended
+from workplaces.container.life import Ended, Life
+from workplaces.container.paths import inside
 from workplaces.folder import WorkFolder
 from workplaces.place import CONTAINER, Proof, RunRequest
 from workplaces.words import PLACE_WORDS
@@ -16,8 +18,11 @@ from workplaces.words import PLACE_WORDS
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
-def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: Ended | None, *, open: bool) -> Proof:
-    """The proof. What the engine says of the box is read back; where it no longer said anything, that is said."""
+def prove(engine: Engine, image: Image, folder: WorkFolder, life: Life, ended: Ended | None, *, open: bool) -> Proof:
+    """The proof. What the engine says of the box is read back; where it no longer said anything, that is said.
+
+    ``box`` says whether the box was made ahead of its command; either way it served this one and no other.
+    """
     seen: Mapping[str, Any] = ended.seen if ended else {}
     details = {
         "engine": engine.name,
@@ -25,6 +30,7 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: End
         "found": engine.endpoint.source,
         "image": str(image.reference),
         "image id": str(seen.get("Image") or image.id),
+        "box": "made ahead" if life.ahead else "made for it",
         "digest": image.digest if seen.get("Image", image.id) == image.id else "",
     }
     if ended is not None and ended.line is not None:
@@ -32,7 +38,7 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: End
     if not seen:
         return Proof(
             place=str(CONTAINER),
-            target=box,
+            target=life.box,
             folder=str(folder.path),
             network=open,
             sealed=not open,
@@ -41,9 +47,8 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: End
     networks = sorted((seen.get("NetworkSettings") or {}).get("Networks") or {})
     host, config = seen.get("HostConfig") or {}, seen.get("Config") or {}
     mounts = {str(mount.get("Destination")): mount for mount in seen.get("Mounts") or ()}
-    kept = kept_inside(folder)
-    parts = [folder.path / path for path in kept] + ([folder.outside.target] if folder.outside else [])
-    git_writable = any(bool(mounts.get(str(path), {}).get("RW", True)) for path in parts)
+    parts = [folder.path / path for path in kept_inside(folder)] + ([folder.outside.target] if folder.outside else [])
+    git_writable = any(bool(mounts.get(inside(path), {}).get("RW", True)) for path in parts)
     details |= {
         "read back": "yes",
         "network": ", ".join(networks) or str(host.get("NetworkMode")),
@@ -53,16 +58,20 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: End
         "seccomp": "the engine's" if engine.facts.seccomp else "none",
         "root": "read-only" if host.get("ReadonlyRootfs") else "writable",
         "memory": size(int(host.get("Memory") or 0)) if host.get("Memory") else "no limit",
-        "processes": str(host.get("PidsLimit") or "no limit"),
+        "processes": limits.processes(host, engine.facts),
         "processors": f"{int(host['NanoCpus']) / 1e9:g}" if host.get("NanoCpus") else "no limit",
-        "open files": str(OPEN_FILES),
+        "runtime": str(host.get("Runtime") or "the engine's own"),
+        "graphics": "yes" if host.get("DeviceRequests") else "no",
+        "open files": limits.open_files(host),
         ".git": "writable" if git_writable else "read-only" if parts else "none",
         "covered": str(len(folder.covers)),
     }
+    if missing := limits.missing_words(engine.facts):
+        details["not limited"] = missing
     network = bool(set(networks) - {"none"}) or str(host.get("NetworkMode")).startswith("container:")
     return Proof(
         place=str(CONTAINER),
-        target=str(seen.get("Id") or box),
+        target=str(seen.get("Id") or life.box),
         folder=str(config.get("WorkingDir") or folder.path),
         network=network,
         sealed=not network and not git_writable,
@@ -73,10 +82,11 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, box: str, ended: End
 def note(request: RunRequest, engine: Engine, image: Image, folder: WorkFolder, ended: Ended) -> str:
     """What the model should know beside the output and the code. Empty when there is nothing to say."""
     said = []
-    if (ended.seen.get("State") or {}).get("OOMKilled"):
-        said.append(PLACE_WORDS["container.oom"].format(memory=size(MEMORY)))
+    if ended.memory or (ended.seen.get("State") or {}).get("OOMKilled"):
+        limit = int((ended.seen.get("HostConfig") or {}).get("Memory") or 0)
+        said.append(PLACE_WORDS["container.oom" if limit else "container.oom.all"].format(memory=size(limit)))
     program = words_of(request.command)[0]
-    if ended.line is not None and not ended.line.program and ended.code in (126, 127):
+    if not ended.program and ended.code in (126, 127):
         key = "container.not-found" if ended.code == 127 else "container.not-executable"
         said.append(PLACE_WORDS[key].format(program=program, image=image.reference))
     if ended.lost:

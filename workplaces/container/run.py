@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
 from typing import Any
 
 from workplaces.container.box import Expected
 from workplaces.container.engine import Engine
 from workplaces.container.image import Image
-from workplaces.container.life import Ended, Life
+from workplaces.container.life import Ended, Going, Life, live
 from workplaces.container.proof import note, prove
 from workplaces.container.threads import in_thread, is_done, to_the_end
 from workplaces.container.trouble import elsewhere, no_tools, not_begun, not_made, silent
+from workplaces.container.wire import BadAnswer
 from workplaces.folder import WorkFolder
-from workplaces.place import CONTAINER, LONGEST_TIMEOUT, PlaceUnavailable, RunRequest, RunResult, Stopped
+from workplaces.place import CONTAINER, LONGEST_TIMEOUT, PlaceUnavailable, Proof, RunRequest, RunResult, Stopped
 from workplaces.words import PLACE_WORDS
 
 START_LIMIT = 60.0  # an engine that was asked to start a box and says nothing for so long is told to be lost
@@ -33,7 +34,7 @@ class NotNow(Exception):
 
 
 class Run:
-    """Runs one box for one request. ``body`` is what the engine is told, ``expected`` what its first line must say."""
+    """Runs one command in one box: ``life``, made or not yet. ``expected`` is what its first line must say."""
 
     def __init__(
         self,
@@ -41,60 +42,68 @@ class Run:
         image: Image,
         folder: WorkFolder,
         request: RunRequest,
-        body: Mapping[str, Any],
+        life: Life,
         expected: Expected,
+        going: Going,
     ) -> None:
         self._engine = engine
         self._image = image
         self._folder = folder
         self._request = request
-        self._body = body
+        self._life = life
         self._expected = expected
+        self._going = going
 
-    async def result(self, on_left: Callable[[str, bool], None]) -> RunResult:
+    async def result(self) -> RunResult:
         """Raises NotNow and PlaceUnavailable when nothing ran, Stopped when cancelled.
 
-        ``on_left`` is called, in some thread, with the name of a box that could not be removed, and whether it may yet
-        have to appear.
+        When all of the command was seen to be dead the result comes at once, and the box goes behind it.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
-        started: asyncio.Future[None] = loop.create_future()
+        given: asyncio.Future[None] = loop.create_future()
+        told: asyncio.Future[Ended] = loop.create_future()
+        life = self._life
 
-        def tell() -> None:
-            if not started.done():
-                started.set_result(None)
+        def on_given() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(_settle, given, None)
 
-        def on_started() -> None:
-            loop.call_soon_threadsafe(tell)
+        def on_ended(ended: Ended) -> None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_settle, told, ended)
 
-        life = Life(self._engine, self._body, self._request.output, on_started=on_started, on_left=on_left)
-        done = in_thread(life.run, "conch-box")
+        def work() -> Ended:
+            request = self._request
+            return live(life, self._going, request.command, request.output, on_given=on_given, on_ended=on_ended)
+
+        gone = in_thread(work, "conch-box")
         try:
-            in_time = await self._watch(done, started)
+            in_time = await self._watch({told, gone}, given)
         except asyncio.CancelledError:
-            ended, _ = await to_the_end(self._end(life, done))
+            ended, _ = await to_the_end(self._end(life, gone))
             raise self._stopped(life, ended, loop.time() - began) from None
         if in_time:
-            return await self._finished(life, done.result(), loop.time() - began)
-        ended, cancelled = await to_the_end(self._end(life, done))
+            return await self._finished(life, (told if told.done() else gone).result(), loop.time() - began)
+        ended, cancelled = await to_the_end(self._end(life, gone))
         if cancelled:
             raise self._stopped(life, ended, loop.time() - began)
         if ended is not None and not ended.started:
             raise silent(self._engine, "it did not start a box in time")
         return await self._timed_out(life, ended, loop.time() - began)
 
-    async def _watch(self, done: asyncio.Future[Ended], started: asyncio.Future[None]) -> bool:
+    async def _watch(self, ends: set[asyncio.Future[Ended]], given: asyncio.Future[None]) -> bool:
         """Waits for the end. False when the time is over: the command's own, which begins when it does."""
-        waiting: set[asyncio.Future[Any]] = {done, started}
+        waiting: set[asyncio.Future[Any]] = {*ends, given}
         await asyncio.wait(waiting, timeout=START_LIMIT, return_when=asyncio.FIRST_COMPLETED)
-        if done.done() or not started.done():
-            return done.done()
+        if not given.done() or any(end.done() for end in ends):
+            return any(end.done() for end in ends)
         limit = min(max(self._request.timeout, 0.0), LONGEST_TIMEOUT)
-        return await is_done(done, limit)
+        done, _ = await asyncio.wait(ends, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
 
     async def _end(self, life: Life, done: asyncio.Future[Ended]) -> Ended | None:
-        """Ends the command. Gives how it ended, None when its end was not seen."""
+        """Ends the command and its box. Gives how it ended, None when its end was not seen."""
         never_started = life.halt()
         if not never_started:
             in_thread(life.kill, "conch-kill")
@@ -112,7 +121,7 @@ class Run:
         if ended is not None and not ended.started:
             return Stopped(seconds=seconds)
         sure = ended is not None and ended.sure
-        proof = prove(self._engine, self._image, self._folder, life.box, ended, open=self._request.open)
+        proof = self._prove(life, ended)
         words = "" if sure else PLACE_WORDS["container.unsure"].format(engine=self._engine.name)
         return Stopped(sure=sure, words=words, seconds=ended.seconds if ended else seconds, proof=proof)
 
@@ -125,7 +134,7 @@ class Run:
             output=await in_thread(self._request.output.finish, "conch-output"),
             seconds=ended.seconds if ended else seconds,
             where=CONTAINER,
-            proof=prove(self._engine, self._image, self._folder, life.box, ended, open=self._request.open),
+            proof=self._prove(life, ended),
             timed_out=True,
             note=f"{unsure} {said}".strip(),
             sure=sure,
@@ -133,38 +142,43 @@ class Run:
 
     async def _finished(self, life: Life, ended: Ended, seconds: float) -> RunResult:
         if not ended.started:
-            raise self._not_started(ended)
-        self._refuse_other_ground(ended)
+            raise self._not_started(life, ended)
+        output = self._request.output
         return RunResult(
             code=ended.code,
-            output=await in_thread(self._request.output.finish, "conch-output"),
+            output=output.finish() if ended.clean else await in_thread(output.finish, "conch-output"),
             seconds=ended.seconds or seconds,
             where=CONTAINER,
-            proof=prove(self._engine, self._image, self._folder, life.box, ended, open=self._request.open),
+            proof=self._prove(life, ended),
             note=note(self._request, self._engine, self._image, self._folder, ended),
             sure=ended.sure,
         )
 
-    def _not_started(self, ended: Ended) -> Exception:
+    def _prove(self, life: Life, ended: Ended | None) -> Proof:
+        return prove(self._engine, self._image, self._folder, life, ended, open=self._request.open)
+
+    def _not_started(self, life: Life, ended: Ended) -> Exception:
+        """Why the command was not given to the box. A box that was made ahead of it says so only for itself."""
         import docker.errors
 
-        problem = ended.problem
+        if life.ahead:
+            return NotNow(silent(self._engine, repr(ended.problem)))
+        problem, line = ended.problem, ended.line
         if isinstance(problem, docker.errors.APIError):
             words = not_made(self._engine, self._image, self._folder, problem)
             gone = isinstance(problem, docker.errors.NotFound) and "image" in str(problem.explanation).lower()
             return NotNow(words, image=True) if gone else words
+        if line is not None and not line.fits(self._expected):
+            if not line.folder:
+                return no_tools(self._image, repr(line))
+            if line.same_folder(self._expected):
+                return NotNow(PlaceUnavailable(PLACE_WORDS["container.changed"], details=repr(line)))
+            return NotNow(elsewhere(self._engine, self._folder, f"{line!r} {self._expected!r}"))
+        if ended.code is not None or isinstance(problem, BadAnswer):
+            return not_begun(self._engine, self._image, self._folder, ended)
         return NotNow(silent(self._engine, str(problem)), engine=True)
 
-    def _refuse_other_ground(self, ended: Ended) -> None:
-        """Raises when the box ended before its command: it saw another folder, or never came as far."""
-        if ended.line is None:
-            if ended.lost or not ended.sure or ended.code is None:
-                return
-            raise not_begun(self._engine, self._image, self._folder, ended)
-        if ended.line.fits(self._expected):
-            return
-        if not ended.line.folder:
-            raise no_tools(self._image, repr(ended.line))
-        if ended.line.same_folder(self._expected):
-            raise NotNow(PlaceUnavailable(PLACE_WORDS["container.changed"], details=repr(ended.line)))
-        raise NotNow(elsewhere(self._engine, self._folder, f"{ended.line!r} {self._expected!r}"))
+
+def _settle(future: asyncio.Future[Any], answer: Any) -> None:
+    if not future.done():
+        future.set_result(answer)

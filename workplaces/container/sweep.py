@@ -14,7 +14,6 @@ from pathlib import Path
 
 from workplaces.container.box import HOME_LABEL, OWNER_LABEL, WORK_LABEL
 from workplaces.container.engine import Engine
-from workplaces.container.life import remove
 
 log = logging.getLogger(__name__)
 
@@ -94,8 +93,8 @@ def sweep(engine: Engine, installation: str) -> int:
     """Removes this installation's boxes whose owner has ended. Blocks. Gives how many went; raises as the SDK does."""
     labels = [f"{WORK_LABEL}=1", f"{HOME_LABEL}={installation}"]
     count = 0
-    for box in engine.client.containers(all=True, filters={"label": labels}):
-        if is_gone(str((box.get("Labels") or {}).get(OWNER_LABEL, ""))) and remove(engine.client, str(box["Id"])):
+    for box, found in engine.boxes(labels):
+        if is_gone(str(found.get(OWNER_LABEL, ""))) and engine.remove(box):
             count += 1
     return count
 
@@ -134,17 +133,8 @@ class Leftovers:
 
 
 def _removed(engine: Engine, name: str, late: bool) -> bool:
-    import docker.errors
-
-    if not engine.answers(1.0):
-        return False
-    try:
-        engine.client.remove_container(name, force=True, v=True)
-    except docker.errors.NotFound:
-        return not late
-    except Exception:  # noqa: BLE001 - the next try will see
-        return False
-    return True
+    how = engine.remove_once(name) if engine.answers(1.0) else "failed"
+    return how == "removed" or (how == "none" and not late)
 
 
 def _started(pid: int) -> str:

@@ -16,9 +16,13 @@ _REASONS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for key, pattern in (
         (
             "elsewhere",
-            r"bind source path does not exist|mounts denied|not shared from|error while creating mount source",
+            r"bind source path does not exist|mounts denied|not shared from|error while creating mount source"
+            r"|statfs .*: no such file or directory",
         ),
-        ("shell", r"""exec:? "?/bin/sh"?.*(no such file|not found)|/bin/sh failed: no such file"""),
+        (
+            "shell",
+            r"""exec:? "?/bin/sh"?.*(no such file|not found)|(/bin/sh failed|failed to exec pid1): no such file""",
+        ),
         ("arch", r"exec format error"),
         ("too-long", r"argument list too long"),
         ("space", r"no space left on device|disk quota exceeded"),
@@ -55,8 +59,9 @@ def no_tools(image: Image, details: str, key: str = "image.no-shell") -> PlaceUn
 
 def silent(engine: Engine, details: str = "") -> PlaceUnavailable:
     """The engine was there a moment ago and is not now."""
-    words = PLACE_WORDS["engine.silent"].format(engine=engine.name, address=engine.endpoint.address)
-    step = NextStep(PLACE_WORDS["engine.next.restart"], command="sudo systemctl restart docker")
+    words = PLACE_WORDS["engine.silent"].format(name=engine.name, address=engine.endpoint.address)
+    label = PLACE_WORDS["engine.next.restart"].format(engine=engine.facts.name)
+    step = NextStep(label, command="sudo systemctl restart docker" if engine.facts.kind == "docker" else "")
     return PlaceUnavailable(words, next_step=step, need=NEED, details=details)
 
 
@@ -69,7 +74,7 @@ def _in_words(engine: Engine, image: Image, folder: WorkFolder, text: str) -> Pl
     if why == "too-long":
         return PlaceUnavailable(PLACE_WORDS["container.too-long"], details=text)
     if why == "space":
-        step = NextStep(PLACE_WORDS["image.next.space"], command="docker system prune")
+        step = NextStep(PLACE_WORDS["image.next.space"], command=f"{engine.facts.kind} system prune")
         words = PLACE_WORDS["container.space"].format(engine=engine.name)
         return PlaceUnavailable(words, next_step=step, details=text)
     first_line = text.strip().splitlines()[0][:300] if text.strip() else ""

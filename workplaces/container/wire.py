@@ -6,7 +6,10 @@ to end a request that never answers. Here the socket is ours.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import json
+import re
 import socket
 import struct
 import sys
@@ -21,11 +24,21 @@ from workplaces.output import Stream
 CONNECT_LIMIT = 3.0
 _CHUNK = 256 * 1024
 _LONGEST_HEADERS = 64 * 1024
+_LONGEST_ANSWER = 4 * 1024 * 1024
 _STREAMS: dict[int, Stream] = {0: "out", 1: "out", 2: "err", 3: "err"}  # 0 is stdin's echo, 3 the engine's own words
 
 
 class BadAnswer(OSError):
     """What came is not what an engine says."""
+
+
+class Refused(BadAnswer):
+    """The engine said no. ``text`` is what it said, empty when that could not be read."""
+
+    def __init__(self, words: str, status: int, text: str) -> None:
+        super().__init__(words)
+        self.status = status
+        self.text = text
 
 
 def connect(endpoint: Endpoint, limit: float = CONNECT_LIMIT) -> socket.socket:
@@ -92,6 +105,23 @@ def post(endpoint: Endpoint, path: str, limit: float) -> int:
         connection.close()
 
 
+def get(endpoint: Endpoint, path: str, limit: float) -> tuple[int, bytes]:
+    """One GET on a connection of its own, read by hand: a third of what a library takes. Raises OSError."""
+    sock = connect(endpoint, limit)
+    try:
+        sock.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode("ascii"))
+        answer = b""
+        while len(answer) < _LONGEST_ANSWER and (data := sock.recv(_CHUNK)):
+            answer += data
+    finally:
+        sock.close()
+    head, _, content = answer.partition(b"\r\n\r\n")
+    words = head.split(b" ", 2)
+    if len(words) < 2 or not words[1].isdigit():
+        raise BadAnswer(f"not an engine's answer: {head[:200]!r}")
+    return int(words[1]), content
+
+
 def shut(sock: socket.socket) -> None:
     """Wakes a thread that reads the socket: it sees the end. Closing alone would leave it waiting."""
     try:
@@ -102,16 +132,16 @@ def shut(sock: socket.socket) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A box's output. ``early`` is what already came with the headers."""
+    """A box's stdin and output. ``early`` is what already came with the headers."""
 
     sock: socket.socket
     early: bytes
 
 
 def attach(endpoint: Endpoint, api: str, box: str, limit: float) -> Attached:
-    """Takes over a connection for a box's stdout and stderr. Before the box is started, so that nothing is missed.
+    """Takes over a connection for a box's stdin, stdout and stderr. To be asked for before the box is started.
 
-    Raises OSError, BadAnswer when the engine refuses. Reading has no time limit afterwards.
+    Raises OSError, Refused when the engine refuses. Reading has no time limit afterwards.
     """
     sock = connect(endpoint, limit)
     try:
@@ -127,13 +157,28 @@ def attach(endpoint: Endpoint, api: str, box: str, limit: float) -> Attached:
             head += data
         headers, _, early = head.partition(b"\r\n\r\n")
         status = headers.split(b"\r\n", 1)[0].split(b" ")
-        if len(status) < 2 or status[1] not in (b"101", b"200"):
+        if len(status) < 2 or not status[1].isdigit():
             raise BadAnswer(f"attach was refused: {headers[:200]!r} {early[:300]!r}")
+        if status[1] not in (b"101", b"200"):
+            raise _refused(sock, int(status[1]), headers, early)
         sock.settimeout(None)
     except BaseException:
         sock.close()
         raise
     return Attached(sock, early)
+
+
+def _refused(sock: socket.socket, status: int, headers: bytes, early: bytes) -> Refused:
+    """The engine's no, with what it says, which may come a moment after the headers."""
+    length = re.search(rb"(?im)^content-length: *(\d+)", headers)
+    wanted = min(int(length[1]) if length else len(early), _LONGEST_HEADERS)
+    with contextlib.suppress(OSError):
+        while len(early) < wanted and (data := sock.recv(4096)):
+            early += data
+    text = early.decode("utf-8", "replace")
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        text = str(json.loads(text)["message"])
+    return Refused(f"attach was refused: {headers[:200]!r} {text[:300]}", status, text)
 
 
 class Frames:

@@ -13,11 +13,13 @@ import struct
 from pathlib import Path
 
 from workplaces.folder import shown
+from workplaces.plain import read_plain
 from workplaces.repository.index import HASH, extensions, parse
 from workplaces.repository.look import Repository, is_git_folder, named_in
 from workplaces.words import PLACE_WORDS
 
 _LARGEST = 256 * 1024
+_LARGEST_INDEX = 1 << 30
 _MOST_ASIDE = 10_000
 _SECTION = re.compile(r'\[\s*([A-Za-z]+)(?:\s+"[^"\\]*")?\s*\]')
 _SETTING = re.compile(r'([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(?:[^\\]|\\["\\nt])*)?')
@@ -75,12 +77,12 @@ def harmless(git: Path) -> bool:
     try:
         if not stat.S_ISREG(config.lstat().st_mode) or config.stat().st_nlink > 1:
             return False
-        text = config.read_bytes()[: _LARGEST + 1].decode()
+        text = read_plain(config, _LARGEST).decode()
     except FileNotFoundError:
         return True
     except ValueError:
         return False
-    return len(text) <= _LARGEST and _plain(text)
+    return _plain(text)
 
 
 def _plain(config: str) -> bool:
@@ -105,7 +107,7 @@ def _lists_none(index: Path) -> bool:
     if not os.path.lexists(index):
         return True
     try:
-        data = index.read_bytes()
+        data = read_plain(index, _LARGEST_INDEX)
         links, end = parse(data, HASH)
         return not links and not index.is_symlink() and set(extensions(data, end, HASH)) <= _EXTENSIONS
     except (OSError, ValueError, IndexError, struct.error):

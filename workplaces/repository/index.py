@@ -6,11 +6,12 @@ Read here, because a library that knows the format takes longer to import than a
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+
+from workplaces.plain import read_plain
 
 HASH = 20  # bytes of an object's name (SHA-1), unless the repository says otherwise
 _GITLINK = 0o160000
@@ -46,15 +47,15 @@ def gitlinks(git: Path, common: Path) -> tuple[bytes, ...]:
 
 
 def _links(path: Path, git: Path, common: Path) -> Iterator[bytes]:
-    data = _read(path)
+    data = read_plain(path, _LARGEST)
     shared = b"link" in data
     if _IN_FILE not in data and not shared:
         return
-    hash_size = 32 if _SHA256.search(_read(common / "config")) else HASH
+    hash_size = 32 if _SHA256.search(read_plain(common / "config", _LARGEST)) else HASH
     entries, rest = parse(data, hash_size)
     yield from entries
     if shared and (link := extensions(data, rest, hash_size).get(b"link")):  # it only adds to another ("split index")
-        yield from parse(_read(git / f"sharedindex.{link[:hash_size].hex()}"), hash_size)[0]
+        yield from parse(read_plain(git / f"sharedindex.{link[:hash_size].hex()}", _LARGEST), hash_size)[0]
 
 
 def parse(data: bytes, hash_size: int) -> tuple[list[bytes], int]:
@@ -96,10 +97,3 @@ def extensions(data: bytes, at: int, hash_size: int) -> dict[bytes, bytes]:
         found[name] = data[at + 8 : at + 8 + size]
         at += 8 + size
     return found
-
-
-def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size > _LARGEST:
-            raise ValueError("too large")
-        return file.read(_LARGEST)

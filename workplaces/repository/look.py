@@ -7,6 +7,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from workplaces.plain import read_plain
 from workplaces.repository.index import gitlinks
 
 _LARGEST = 64 * 1024
@@ -201,7 +202,6 @@ class _Look:
 def read(path: Path) -> str:
     """The text of one of git's small files, empty when it is not there."""
     try:
-        with path.open("rb") as file:
-            return os.fsdecode(file.read(_LARGEST))
-    except OSError:
+        return os.fsdecode(read_plain(path, _LARGEST))
+    except (OSError, ValueError):
         return ""

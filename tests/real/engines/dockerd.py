@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
+import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +36,8 @@ class Dockerd:
     ``host`` is what DOCKER_HOST takes, ``socket`` the same as a path. ``image`` is the product's default image, which
     the registry mirror on loopback serves, as it does ``bare`` (no shell in it) and ``slow`` (a pull to watch).
     ``registry`` (``127.0.0.1:<port>``) answers honestly that it has no other image; anything else outside is refused
-    at once, since no traffic leaves this machine. ``gateway`` is this computer as an open box sees it.
+    at once, since no traffic leaves this machine; ``line`` is the way to it. ``gateway`` is this computer as an open
+    box sees it.
     """
 
     image = images.NODE
@@ -55,8 +59,8 @@ class Dockerd:
         self._stop_stray()
         self.home.mkdir(parents=True, exist_ok=True)
         self._registry = Registry(images.storage(), self._run / "registry", readonly=True)
-        self._line = Throttle(self._registry.port)
-        self.registry = f"127.0.0.1:{self._line.port}"
+        self.line = Throttle(self._registry.port)
+        self.registry = f"127.0.0.1:{self.line.port}"
         try:
             self.start()
         except BaseException:
@@ -146,7 +150,22 @@ class Dockerd:
 
     def slowly(self, bytes_per_second: float) -> AbstractContextManager[None]:
         """For as long as this lasts, images come that slowly."""
-        return self._line.slowly(bytes_per_second)
+        return self.line.slowly(bytes_per_second)
+
+    @contextmanager
+    def runtime(self, name: str, program: Path) -> Iterator[None]:
+        """For as long as this lasts, the engine has this runtime too."""
+        self._configure({"runtimes": {name: {"path": str(program)}}})
+        try:
+            wait_for(lambda: name in json.loads(self.get("/info")[1])["Runtimes"], "the engine has the runtime")
+            yield
+        finally:
+            self._configure({})
+
+    def _configure(self, settings: dict[str, Any]) -> None:
+        assert self._process is not None
+        (self._run / "daemon.json").write_text(json.dumps(settings))
+        self._process.send_signal(signal.SIGHUP)
 
     def pull(self, image: str) -> None:
         with self.client() as client:
@@ -191,7 +210,7 @@ class Dockerd:
             with contextlib.suppress(Exception):
                 self.clear()
         self.stop()
-        self._line.close()
+        self.line.close()
         self._registry.stop()
         self._ip("link", "del", self._bridge, check=False)
         remove(self._run)
@@ -217,6 +236,14 @@ class Dockerd:
     def _ip(self, *words: str, check: bool = True) -> None:
         line = [program("ip") or "ip", *words]
         subprocess.run(line, check=check, stdout=subprocess.DEVNULL, stderr=None if check else subprocess.DEVNULL)
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"not in {seconds:g} s: {what}")
+        time.sleep(0.05)
 
 
 def _slot() -> tuple[int, Held]:

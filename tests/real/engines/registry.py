@@ -26,7 +26,14 @@ storage:
   delete: {{enabled: true}}
   maintenance: {{readonly: {{enabled: {readonly}}}, uploadpurging: {{enabled: false}}}}
 http: {{addr: "127.0.0.1:{port}"}}
+{auth}
 """
+_LOGIN = "auth: {{htpasswd: {{realm: tests, path: {path}}}}}"
+# Who may have images where a sign-in is asked for, and that in an htpasswd file's words.
+PERSON = "me:correct-horse"
+_PERSONS = "me:$2y$05$abcdefghijklmnopqrstuuZ0Fx87Pb/Aqb0E90lfvCwzXnaFKUHpS\n"
+
+_KIND = "application/vnd.docker.distribution.manifest"
 
 
 def free_port() -> int:
@@ -39,7 +46,7 @@ def free_port() -> int:
 class Registry:
     """One docker-registry over a storage folder. ``address`` is ``127.0.0.1:<port>``."""
 
-    def __init__(self, storage: Path, scratch: Path, *, readonly: bool) -> None:
+    def __init__(self, storage: Path, scratch: Path, *, readonly: bool, login: bool = False) -> None:
         self._log = scratch / "registry.log"
         scratch.mkdir(parents=True, exist_ok=True)
         storage.mkdir(parents=True, exist_ok=True)
@@ -47,7 +54,11 @@ class Registry:
             self.port = free_port()
             self.address = f"127.0.0.1:{self.port}"
             config = scratch / "registry.yml"
-            config.write_text(_CONFIG.format(storage=storage, port=self.port, readonly=str(readonly).lower()))
+            auth = _LOGIN.format(path=scratch / "persons") if login else ""
+            (scratch / "persons").write_text(_PERSONS)
+            config.write_text(
+                _CONFIG.format(storage=storage, port=self.port, readonly=str(readonly).lower(), auth=auth)
+            )
             name = program("docker-registry") or "docker-registry"
             self._process = start([name, "serve", str(config)], self._log)
             try:
@@ -61,7 +72,7 @@ class Registry:
 
     def _answers(self) -> bool:
         try:
-            return self._ask("GET", "/v2/")[0] == 200
+            return self._ask("GET", "/v2/")[0] in (200, 401)
         except OSError:
             return False
 
@@ -96,13 +107,16 @@ class Registry:
         if status != 201:
             raise RuntimeError(f"the registry did not keep {digest}: {status} {text!r}")
 
-    def put(self, name: str, tag: str, layers: Sequence[Layer], config: Mapping[str, Any]) -> str:
-        """Puts an image there, as a push does. Returns its manifest's digest."""
+    def put(
+        self, name: str, tag: str, layers: Sequence[Layer], config: Mapping[str, Any], *, architecture: str = ""
+    ) -> str:
+        """Puts an image there, as a push does. Returns its manifest's digest. For this computer's kind of processor
+        unless it is said for which."""
         for layer in layers:
             with layer.file.open("rb") as packed:
                 self._upload(name, layer.digest, layer.size, packed)
         whole = {
-            "architecture": _architecture(),
+            "architecture": architecture or _architecture(),
             "os": "linux",
             "created": "2025-01-01T00:00:00Z",
             "config": dict(config),
@@ -122,6 +136,22 @@ class Registry:
                 for layer in layers
             ],
         }
+        return self._put_manifest(name, tag, manifest)
+
+    def put_list(self, name: str, tag: str, digest: str, architecture: str) -> str:
+        """Puts a list of one image there: for whoever has another kind of processor there is none."""
+        _, _, text = self._ask("GET", f"/v2/{name}/manifests/{digest}", headers={"Accept": f"{_KIND}.v2+json"})
+        one = {
+            "mediaType": f"{_KIND}.v2+json",
+            "size": len(text),
+            "digest": digest,
+            "platform": {"architecture": architecture, "os": "linux"},
+        }
+        return self._put_manifest(
+            name, tag, {"schemaVersion": 2, "mediaType": f"{_KIND}.list.v2+json", "manifests": [one]}
+        )
+
+    def _put_manifest(self, name: str, tag: str, manifest: Mapping[str, Any]) -> str:
         body = json.dumps(manifest, sort_keys=True).encode()
         status, headers, answer = self._ask(
             "PUT", f"/v2/{name}/manifests/{tag}", body, {"Content-Type": str(manifest["mediaType"])}

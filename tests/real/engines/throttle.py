@@ -13,11 +13,13 @@ _BLOCK = 1 << 16
 
 
 class Throttle:
-    """Passes connections on to a port of this machine. ``slowly`` limits what comes back, over all connections."""
+    """Passes connections on to a port of this machine. ``slowly`` limits what comes back, over all connections;
+    ``passed`` is how many bytes did."""
 
     def __init__(self, port: int) -> None:
         self._target = port
         self._rate = 0.0  # bytes a second, 0 = as fast as it goes
+        self.passed = 0
         self._turn = threading.Lock()
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -32,6 +34,12 @@ class Throttle:
             yield
         finally:
             self._rate = 0.0
+
+    def cut(self) -> None:
+        """Breaks every connection that there is now. New ones are taken."""
+        for end in tuple(self._open):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         for end in (self._listener, *tuple(self._open)):
@@ -55,6 +63,8 @@ class Throttle:
                     with self._turn:  # one at a time, so the limit is for all of them together
                         time.sleep(len(block) / self._rate if self._rate else 0)
                 target.sendall(block)
+                if back:
+                    self.passed += len(block)
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
