@@ -35,8 +35,8 @@ FRESH = 10.0  # how long what a place said is believed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceSettings:
     """What a person chose about places. Read anew for every command: the ``image`` of containers, their ``memory`` in
-    GB, ``cpus``, ``runtime`` and ``gpus``, how many ``spares`` (boxes made ahead) there may be in all, and the ``hosts``
-    that an open one may reach (empty: all)."""
+    GB, ``cpus``, ``runtime`` and ``gpus``, how many ``spares`` (boxes made ahead) there may be in all, and the
+    ``hosts`` that an open one may reach (empty: all)."""
 
     image: str = DEFAULT_IMAGE
     memory: int = 4

@@ -164,8 +164,11 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "hosts.next": "Change the allowed hosts in Settings",
     "hosts.next.again": "Try again",
     "hosts.engine": (
-        "{engine} has not been seen to keep a container to the allowed hosts, so nothing ran. "
-        "Conch does that with Docker on this computer."
+        "{engine}, at an address with TLS, has not been seen to keep a container to the allowed hosts, so nothing ran."
+    ),
+    "hosts.runtime": (
+        "The runtime {runtime} has not been seen to keep a container to the allowed hosts, so nothing ran. "
+        "Use the engine's own runtime, or no list."
     ),
     "hosts.image": "The image {image} has no Python 3, which keeping a container to the allowed hosts needs.",
     "hosts.failed": "What keeps a container to the allowed hosts could not be started with {engine}. {reason}",

@@ -46,6 +46,7 @@ class DoorAsk:
     user: str
     installation: str
     owner: str
+    runtime: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -65,7 +66,7 @@ class Door:
 
 
 def door_body(ask: DoorAsk) -> dict[str, Any]:
-    """What the engine is told to make. Sealed as a box is, with no folder, no network and no /tmp at all.
+    """What the engine is told to make. Sealed as a box is, with no folder, no network and nothing to write to.
 
     ``AutoRemove``: it ends with its stdin, so it is gone even when Conch ended suddenly. ``Dns``: the only name server
     is the relay, which answers that there is no such name; the engine's own resolver is not asked. A volume of the
@@ -85,7 +86,7 @@ def door_body(ask: DoorAsk) -> dict[str, Any]:
         "NetworkMode": "none",
         "Dns": ["127.0.0.1"],
         "DnsSearch": ["."],
-        "Tmpfs": {},
+        "Tmpfs": {"/tmp": "ro,noexec,nosuid,nodev,size=4096,mode=555"},  # noqa: S108
         "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}, {"Name": "nofile", "Soft": 1024, "Hard": 1024}],
         "Mounts": volumes,
     }
@@ -122,11 +123,17 @@ def door_body(ask: DoorAsk) -> dict[str, Any]:
     }
 
 
-def refuse(engine: Engine) -> None:
-    """Raises PlaceUnavailable where a door was not seen to hold."""
-    if engine.facts.name != "Docker" or engine.endpoint.tls is not None:
-        step = NextStep(PLACE_WORDS["hosts.next"], action="settings:container.hosts")
-        raise PlaceUnavailable(PLACE_WORDS["hosts.engine"].format(engine=engine.name), next_step=step)
+def refuse(ask: DoorAsk) -> None:
+    """Raises PlaceUnavailable where a door was not seen to hold.
+
+    A connection with TLS may not be read and written at once. A runtime with a network of its own (gVisor, Kata) does
+    not share another box's.
+    """
+    step = NextStep(PLACE_WORDS["hosts.next"], action="settings:container.hosts")
+    if ask.engine.endpoint.tls is not None:
+        raise PlaceUnavailable(PLACE_WORDS["hosts.engine"].format(engine=ask.engine.name), next_step=step)
+    if ask.runtime:
+        raise PlaceUnavailable(PLACE_WORDS["hosts.runtime"].format(runtime=ask.runtime), next_step=step)
 
 
 def make_door(ask: DoorAsk, loop: asyncio.AbstractEventLoop, on_left: OnDoorLeft) -> Door:

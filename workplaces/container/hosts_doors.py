@@ -69,7 +69,7 @@ class Doors:
         """
         if ask is None:
             return await go("")
-        refuse(ask.engine)
+        refuse(ask)
         door = await self._take(ask)
         proxy = Proxy(ask.hosts, Tried(), Tried(), self._resolve, self._dial)
         door.pipe.let(proxy.serve, proxy.hear_name)

@@ -208,7 +208,8 @@ class Container:
             if hosts is None:
                 result = await self._in_box(request, ground, first=first, ahead=ahead)
             else:
-                ask = DoorAsk(engine, image, hosts, _person(engine), self._house.installation(), owner())
+                runtime = self._options().runtime
+                ask = DoorAsk(engine, image, hosts, _person(engine), self._house.installation(), owner(), runtime)
                 result = await self._doors.through(ask, lambda door: self._behind(request, ground, door))
         except Stopped as stopped:
             said, _ = await to_the_end(_look_after(request, ground.folder, ""))
