@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -507,19 +506,6 @@ async def test_a_conch_that_is_killed_leaves_no_door_and_no_open_network(
     assert await mine.sweep() == 1, "the box of the command"
     assert docker_host.boxes() == [other]
     await mine.close()
-
-
-async def test_a_command_with_the_list_takes_no_longer(run: Run, without: Run) -> None:
-    """Not a bar on time: that the door is there already, and is not made for each command."""
-    await run("true")
-    await without("true")
-    took: dict[str, list[float]] = {"with": [], "without": []}
-    for _ in range(5):
-        for name, one in (("with", run), ("without", without)):
-            began = time.monotonic()
-            await one("true")
-            took[name].append(time.monotonic() - began)
-    assert sorted(took["with"])[2] < 1.3 * sorted(took["without"])[2], took
 
 
 def _own_addresses() -> list[str]:

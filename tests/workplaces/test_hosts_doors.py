@@ -95,6 +95,7 @@ def test_podman_is_told_the_same_and_held_to_it(work: Path, facts: EngineFacts) 
 
 def test_where_a_door_was_not_seen_to_hold_there_is_none(tmp_path: Path) -> None:
     refuse(ask())
+    refuse(ask(runtime="crun"))
     with pytest.raises(PlaceUnavailable, match="runtime runsc"):
         refuse(ask(runtime="runsc"))
     far = Engine(Endpoint("tcp://127.0.0.1:2376", "a test", tls=Tls(tmp_path)), None, ROOTFUL)

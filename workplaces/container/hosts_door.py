@@ -25,6 +25,7 @@ from workplaces.words import PLACE_WORDS
 
 DOOR_LABEL = "conch.door"
 _READY_LIMIT = 20.0
+_RUNTIMES = ("runc", "crun", "io.containerd.runc.v2")  # a box's network is the kernel's in these
 _MEMORY = 256 << 20
 _PIDS = 32
 
@@ -132,7 +133,7 @@ def refuse(ask: DoorAsk) -> None:
     step = NextStep(PLACE_WORDS["hosts.next"], action="settings:container.hosts")
     if ask.engine.endpoint.tls is not None:
         raise PlaceUnavailable(PLACE_WORDS["hosts.engine"].format(engine=ask.engine.name), next_step=step)
-    if ask.runtime:
+    if ask.runtime and ask.runtime not in _RUNTIMES:
         raise PlaceUnavailable(PLACE_WORDS["hosts.runtime"].format(runtime=ask.runtime), next_step=step)
 
 

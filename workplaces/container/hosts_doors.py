@@ -87,7 +87,9 @@ class Doors:
             raise
         _, cancelled = await to_the_end(self._give_back(door, sure))
         if cancelled:
-            raise Stopped(sure=result.sure, seconds=result.seconds, proof=result.proof)
+            late = Stopped(sure=result.sure, seconds=result.seconds, proof=result.proof)
+            late.tried = _targets(proxy)
+            raise late
         details = {**result.proof.details, "allowed hosts": str(ask.hosts)}
         note = " ".join(part for part in (result.note, note_of(proxy)) if part)
         return replace(result, tried=_targets(proxy), note=note, proof=replace(result.proof, details=details))
@@ -141,6 +143,9 @@ class Doors:
 
     async def _give_back(self, door: Door, sure: bool) -> None:
         """Hears what the command still said, and keeps the door, unless something of the command may be left."""
+        if self._thread is None:  # closed meanwhile
+            self._remove(door)
+            return
         good = await self._on_its_loop(_finish(door.pipe))
         if good and sure and not self._closed:
             door.since = time.monotonic()

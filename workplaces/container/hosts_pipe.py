@@ -18,6 +18,7 @@ from workplaces.container import wire
 from workplaces.container.hosts_relay import HEADER, MOST, PIECE, WINDOW
 
 _MOST_SAID = 4096
+_MOST_UNTAKEN = 64  # pieces that the loop has not come to; the relay waits meanwhile, and with it who floods it
 _MOST_HELD = 4 * MOST  # the relay keeps to its own; one that it has done with may take a moment here
 
 
@@ -123,6 +124,7 @@ class Pipe:
         self._going: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._given = bytearray()
         self._pings: dict[bytes, asyncio.Future[None]] = {}
+        self._untaken = threading.Semaphore(_MOST_UNTAKEN)
         self.said = b""  # what came on stderr: why there is no relay
         self.here = threading.Event()  # the relay is there, or will never be
         self.dead = False
@@ -171,6 +173,7 @@ class Pipe:
         return waiting.done() and not self.dead
 
     def _take(self, frames: list[tuple[bytes, int, bytes]]) -> None:
+        self._untaken.release()
         for kind, number, body in frames:
             if kind == b"O":
                 self._accept(number)
@@ -207,6 +210,7 @@ class Pipe:
     def close(self) -> None:
         """Ends the connection, and with it the relay."""
         self.dead = True
+        self._untaken.release(_MOST_UNTAKEN)  # a reader that waits goes on, and sees the end
         self._going.put(None)
         wire.shut(self._attached.sock)
 
@@ -218,6 +222,7 @@ class Pipe:
                     continue
                 self._given += data
                 if frames := self._parse():
+                    self._untaken.acquire()
                     self._loop.call_soon_threadsafe(self._take, frames)
         except (OSError, RuntimeError):  # the engine is gone, the relay does not speak as one, or the loop is closed
             pass

@@ -30,6 +30,7 @@ _LONGEST_HEAD = 16 * 1024
 _HEAD_LIMIT = 30.0
 _LOOK_UP_LIMIT = 10.0
 _CONNECT_LIMIT = 10.0
+_TRY_LIMIT = 3.0  # where there is another address
 _PIECE = 64 * 1024
 _CONNECT = re.compile(rb"CONNECT ([^ ]+) HTTP/1\.[01]")
 _OTHER = re.compile(rb"[A-Z]+ ([^ ]+) HTTP/1\.[01]")
@@ -128,8 +129,9 @@ class Proxy:
             (self.inward if found else Tried()).add(name, HTTPS)
             raise _Refused(403, PLACE_WORDS["hosts.answer.inward"].format(host=name))
         for address in good:
+            limit = _CONNECT_LIMIT if address == good[-1] else _TRY_LIMIT
             with contextlib.suppress(OSError, TimeoutError):
-                return await asyncio.wait_for(self.dial(address, HTTPS), _CONNECT_LIMIT)
+                return await asyncio.wait_for(self.dial(address, HTTPS), limit)
         raise _Refused(504, PLACE_WORDS["hosts.answer.silent"].format(host=name))
 
     async def _pass_on(
