@@ -37,7 +37,7 @@ class Desk(QObject):
     chats_changed: the list of chats, or which of them work, is another.
     shown_changed: another chat is open.
     altered: the open chat's title, folder, place, mode or engine is another.
-    loaded: what ``reader`` made of the open chat's events; None for a new chat.
+    loaded: what ``reader``, in a thread, made of the open chat's events; None for a new chat.
     happened: one more event of the open chat.
     said: a Note for the person.
     ending: the window closes; what is to be kept is kept now.
@@ -184,15 +184,7 @@ class Desk(QObject):
 
         events = await self.services.store.events(id)
         last = events[-1].seq if events else 0
-
-        def make() -> object:
-            """In a thread: making thousands of rows, and letting go of what they were made from, takes too long."""
-            made = self.reader(events)
-            while events:
-                del events[-1000:]
-            return made
-
-        made = await asyncio.to_thread(make)
+        made = await asyncio.to_thread(self.reader, events)  # thousands of rows take longer than the window may be held
         if self._loading != id:
             return  # another was opened meanwhile
         self._loading = ""

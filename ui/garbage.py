@@ -28,10 +28,15 @@ class Sweeper(QObject):
 
     def start(self) -> None:
         gc.disable()
+        gc.freeze()  # the modules, so far
         self._timer.start()
 
-    def settle(self) -> None:
-        """What is there now stays (the modules, the window): collections need not look at it again."""
+    def settle(self, *_: object) -> None:
+        """What is there now stays (the modules, the window, a chat's rows): collections need not look at it again.
+
+        A long chat's rows would make each of them too long. They go without a collection, as nothing of them is in a
+        circle.
+        """
         gc.freeze()
 
     def stop(self) -> None:

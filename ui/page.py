@@ -27,12 +27,16 @@ if TYPE_CHECKING:
 
 
 def read_rows(events: list[ChatEvent]) -> Rows:
-    """A chat's rows, made from its events. Touches nothing of Qt, so that it can be done in a thread."""
+    """A chat's rows, made from its events, which are taken out of the list. Touches nothing of Qt: for a thread."""
+    from ui.transcript import markdown
     from ui.transcript.telling import Rows
 
+    markdown.warm()  # the window would wait for it when it shows the first answer
     rows = Rows()
     rows.load(events)
     rows.changed.clear()
+    while events:
+        del events[-1000:]  # here, and not all at once: letting go of thousands would hold the window too
     return rows
 
 

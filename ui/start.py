@@ -121,6 +121,7 @@ def main(home: Home, arguments: list[str]) -> int:
     window = opened.window
     sweeper = Sweeper(lambda: not window.desk.working)
     window.desk.ready.connect(sweeper.settle)
+    window.desk.loaded.connect(sweeper.settle)
     return run(app, _live(home, window, folder), sweeper)
 
 

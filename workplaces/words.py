@@ -124,6 +124,10 @@ PLACE_WORDS: Final[dict[str, str]] = {
         "{engine} does not see the folder {folder} of this computer, so a container would work on another one."
     ),
     "container.elsewhere.next": "Share the folder with {engine}, or choose another folder",
+    "container.empty-folder": (
+        "The folder {folder} is empty, so it cannot be told whether a container would see this one or another."
+    ),
+    "container.empty-folder.next": "Put a file into it, or choose another folder",
     "container.changed": "The folder's .git changed while its container was made, so nothing ran.",
     "container.git-other": (
         "The folder's .git is a file that leads to {place}, which does not belong to this folder, so the container was "

@@ -15,9 +15,11 @@ import pytest
 from tests.workplaces.looking import listing
 from workplaces.container.box import FIRST_LINES, GET_READY, Expected, expected, line_for, new_mark
 from workplaces.container.engine import EngineFacts
+from workplaces.container.ground import top_level
 from workplaces.container.life import FirstLine
 from workplaces.container.marks import Marks, Said
 from workplaces.folder import check_folder
+from workplaces.place import PlaceUnavailable
 
 SHELLS = [name for name in ("dash", "bash", "busybox") if shutil.which(name)]
 FACTS = EngineFacts(version="1")
@@ -226,8 +228,65 @@ def test_a_program_that_is_not_there_is_told(shell: Shell, program: str, code: i
     assert ran.err.strip()
 
 
-def test_through_a_virtual_machine_the_time_is_compared(shell: Shell) -> None:
-    want = expected(check_folder(shell.work), EngineFacts(native=False))
+def through_a_machine(folder: Path, *protected: Path) -> Expected:
+    found = check_folder(folder, protected)
+    return expected(found, EngineFacts(native=False), top_level(found))
+
+
+def fill(folder: Path) -> None:
+    """With what is odd: names that a pattern or a line could take for something else, kinds, a covered one."""
+    for name in (
+        "a b",
+        "-rf",
+        "*",
+        "[x]",
+        "line\nf 1 2 x",
+        "ünï",
+        ".hidden",
+        "..two",
+        "'quoted\"",
+        "d 0 1 x",
+        "regular 1 2",
+    ):
+        (folder / name).write_text(name)
+    (folder / "empty").touch()
+    (folder / "folder" / "deep").mkdir(parents=True)
+    (folder / "link").symlink_to("a b")
+    (folder / "gone").symlink_to("nowhere")
+    (folder / "token").write_text("SECRET")
+    os.mkfifo(folder / "pipe")
+
+
+def test_through_a_virtual_machine_what_lies_in_the_folder_is_compared(shell: Shell) -> None:
+    fill(shell.work)
+    want = through_a_machine(shell.work, shell.work / "token")
+    (shell.work / "token").write_text("as the cover looks")
     ran = shell.run("echo ran", want)
     assert ran.line is not None
     assert (ran.line.fits(want), ran.out) == (True, b"ran\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *("echo more >> 'a b'", "touch -d @1 empty", "rm gone", "touch new", "mv link link2", "ln -sfn empty link"),
+        *("rm -r folder; echo x > folder", "rm -r ./* .hidden ..two", "mv .git .got"),
+    ],
+)
+def test_through_a_virtual_machine_another_folder_runs_nothing(shell: Shell, change: str) -> None:
+    fill(shell.work)
+    want = through_a_machine(shell.work)
+    subprocess.run(["/bin/sh", "-c", change], cwd=shell.work, check=True)
+    ran = shell.run("touch PROOF", want)
+    assert ran.line is not None
+    assert not ran.line.fits(want)
+    assert not (shell.work / "PROOF").exists()
+
+
+def test_through_a_virtual_machine_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    with pytest.raises(PlaceUnavailable, match="is empty"):
+        through_a_machine(tmp_path / "work")
+    (tmp_path / "work" / "token").touch()
+    with pytest.raises(PlaceUnavailable, match="is empty"):
+        through_a_machine(tmp_path / "work", tmp_path / "work" / "token")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import subprocess
+import sys
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -77,7 +81,12 @@ def test_a_chat_of_twenty_thousand_events(conch_home: Path, tmp_path: Path, qapp
         await there()  # letters of this kind are drawn for the first time
         await back()
         await unheld(there, back)
+        # What is shown is left out of collections, as they would hold the window; so it must go without one.
+        assert person.window.page.transcript is not None
+        rows = weakref.ref(person.window.page.transcript.model.rows)
+        assert not any(found is rows() for found in gc.get_objects()), "it is left out"
         await unheld(back, there)
+        assert rows() is None, "a chat that is not shown any more is let go of"
 
         # Each of its rows is found where the scroll bar says.
         await there()
@@ -126,3 +135,10 @@ def test_all_lines_of_a_long_output(conch_home: Path, tmp_path: Path, qapp: QApp
         assert QGuiApplication.clipboard().text() == printed.rstrip("\n")
 
     use_window(conch_home, script, prepare=prepare)
+
+
+def test_the_first_answer_does_not_wait_for_its_parser() -> None:
+    """It is loaded where the chat is read, in a thread. In a process of its own: here it is loaded already."""
+    code = "import sys; from ui.page import read_rows; read_rows([]); print('markdown_it' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True\n"

@@ -257,7 +257,8 @@ def use_window(
         window = opened.window
         window.use_native_dialogs = False
         then(opened.shell.focusWidget() or opened.shell)
-        sweeper.idle = lambda: not window.desk.working  # as ``ui.start`` has it
+        sweeper.idle = lambda: not window.desk.working  # as ``ui.start`` has it, with the next line
+        window.desk.loaded.connect(sweeper.settle)
         services = Services(here)
         if before is not None:
             before(services)

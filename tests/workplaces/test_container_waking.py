@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -378,6 +379,37 @@ async def test_a_command_wakes_it_and_says_so_while_it_lasts(
     assert list(dict.fromkeys(told)) == said("wake.starting", "wake.waiting", engine="Colima")
     assert (await place.standing(look=True)).line == PLACE_WORDS["container.line"]
     await place.close()
+
+
+async def test_who_looked_too_early_does_not_wake_it_again(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One command's look takes long, and ends only when another command has woken the engine."""
+    monkeypatch.setattr("workplaces.container.contexts.known", _only_colima)
+    monkeypatch.setattr("workplaces.container.waking.known", _only_colima)
+    computer.program("colima", computer.answers_at(computer.home / ".colima/default/docker.sock"))
+    waking = computer.waking()
+    engines = Engines(env=computer.env, home=computer.home, waking=waking)
+    let_go = threading.Event()
+    real, looks = engines._find, [0]
+
+    def slow_at_first(look: bool) -> Engine:
+        looks[0] += 1
+        try:
+            return real(look)
+        finally:
+            if looks[0] == 1:
+                let_go.wait(10)
+
+    monkeypatch.setattr(engines, "_find", slow_at_first)
+    early = asyncio.get_running_loop().create_task(engines.awake())
+    await until(lambda: looks[0] == 1)
+    woken = await waking.wake(GONE)
+    assert woken is not None
+    woken.close()
+    late = await asyncio.wait_for(engines.awake(), 5)
+    let_go.set()
+    assert (await early).endpoint == late.endpoint
+    assert computer.asked == ["colima start"]
+    engines.close()
 
 
 def _only_colima(env: Any, home: Path) -> tuple[Endpoint, ...]:

@@ -55,7 +55,9 @@ class Arrangement:
         self._sheets.clear()
         self.foot = self.look.px(46)
         every = self.rows.all
-        self.heights = Heights(len(every), lambda index: self._guess(every[index]))
+        look, width = self.look, self.width
+        # Holds no arrangement: it would be held by its own heights, and a long chat would wait for the collector.
+        self.heights = Heights(len(every), lambda index: _guess(every[index], look, width))
 
     def resize(self, width: int) -> bool:
         """Takes a new column width. True when it is another."""
@@ -68,23 +70,7 @@ class Arrangement:
     def take_new(self) -> None:
         """Makes room for rows that were added."""
         for row in self.rows.all[len(self.heights) :]:
-            self.heights.append(self._guess(row))
-
-    def _guess(self, row: Row) -> int:
-        px, line = self.look.px, self.look.line
-        match row:
-            case ProseRow():
-                text = row.text
-                lines = int(len(text) * self.look.char / self.width) + 1 + text.count("\n")
-                return (lines if lines < 40 else 40) * line + px(10)
-            case UserRow():
-                lines = int(len(row.text) * self.look.char / (self.width * 0.8)) + 1 + row.text.count("\n")
-                return min(lines, 25) * line + px(46)
-            case StoryRow():
-                return 0 if row.hidden else px(56)
-            case AskRow():
-                return 0 if row.hidden else px(170)
-        return px(14) + line
+            self.heights.append(_guess(row, self.look, self.width))
 
     @property
     def total(self) -> int:
@@ -245,3 +231,21 @@ class Arrangement:
         if row < 0 and y > 0:
             placed = [Placed(one.row, one.y - y, one.sheet) for one in placed]
         return placed
+
+
+def _guess(row: Row, look: Look, width: int) -> int:
+    """A row's height before it is laid out."""
+    px, line = look.px, look.line
+    match row:
+        case ProseRow():
+            text = row.text
+            lines = int(len(text) * look.char / width) + 1 + text.count("\n")
+            return (lines if lines < 40 else 40) * line + px(10)
+        case UserRow():
+            lines = int(len(row.text) * look.char / (width * 0.8)) + 1 + row.text.count("\n")
+            return min(lines, 25) * line + px(46)
+        case StoryRow():
+            return 0 if row.hidden else px(56)
+        case AskRow():
+            return 0 if row.hidden else px(170)
+    return px(14) + line

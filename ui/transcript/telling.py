@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from app.chats.events import (
     Answer,
@@ -47,19 +47,6 @@ class Rows:
         self._prose: ProseRow | None = None  # the block that is still open
         self._raw = ""  # its text as it came
         self._last = ""  # the whole of the answer that was loaded last
-        # ChatMade and ChatChanged are the window's.
-        self._takes: dict[type, Callable[[Any], None]] = {
-            AnswerText: self._stream,
-            StepOutput: self._output,
-            UserMessage: self._user,
-            TurnStarted: self._begin,
-            StepStarted: self._start,
-            StepAsked: self._ask,
-            StepAnswered: self._answered,
-            StepProgress: self._progress,
-            StepFinished: self._finish,
-            TurnFinished: self._end,
-        }
         self._loading = False
         self._held: list[AnswerText] = []  # while loading: the pieces of one answer
 
@@ -120,8 +107,8 @@ class Rows:
 
     def add(self, event: ChatEvent) -> None:
         """Takes one event as it happens."""
-        if (take := self._takes.get(type(event))) is not None:
-            take(event)
+        if (take := _TAKES.get(type(event))) is not None:
+            take(self, event)
 
     def _user(self, event: UserMessage) -> None:
         self._close()
@@ -299,3 +286,19 @@ class Rows:
                 self._touch(story)
         if event.outcome != "done":
             self._append(NoteRow(**self._head(event), outcome=event.outcome, words=safe(event.words)))
+
+
+# Functions, not the methods of one chat's rows: those would hold their rows, and a long chat would wait for the
+# collector instead of going at once. ChatMade and ChatChanged are the window's.
+_TAKES: Final[dict[type, Callable[[Rows, Any], None]]] = {
+    AnswerText: Rows._stream,
+    StepOutput: Rows._output,
+    UserMessage: Rows._user,
+    TurnStarted: Rows._begin,
+    StepStarted: Rows._start,
+    StepAsked: Rows._ask,
+    StepAnswered: Rows._answered,
+    StepProgress: Rows._progress,
+    StepFinished: Rows._finish,
+    TurnFinished: Rows._end,
+}

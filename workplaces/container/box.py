@@ -16,6 +16,7 @@ from typing import Any
 
 from workplaces.container import hosts
 from workplaces.container.engine import EngineFacts
+from workplaces.container.ground import LOOK, covered_names
 from workplaces.folder import WorkFolder
 
 HOME = "/tmp/home"  # noqa: S108 - the box's own /tmp, not this computer's
@@ -27,8 +28,9 @@ LONGEST_ARGUMENT = 128 * 1024 - 1  # MAX_ARG_STRLEN: what the kernel takes as on
 LONGEST_COMMAND = 1 << 20  # all arguments; the kernel takes two megabytes, the environment included
 
 # What runs first in the box. $1 is a pattern for the work folder and, when $2 is ".git", for that too, as they are
-# here. It makes HOME, looks at which folder it sees and, only when that is the same, goes on as a shell that waits for
-# lines on stdin. The command runs later and in another process, so it cannot write what is said here.
+# here; when $2 is "-", it is for what lies at the folder's top, without the names that follow. It makes HOME, looks at
+# which folder it sees and, only when that is the same, goes on as a shell that waits for lines on stdin. The command
+# runs later and in another process, so it cannot write what is said here.
 #
 # That shell is a copy which nobody may read: the kernel then shows its memory and its open files to no other process of
 # the same user (`would_dump` in fs/exec.c; proc(5), PR_SET_DUMPABLE). So no command can find out what it will say at
@@ -36,7 +38,9 @@ LONGEST_COMMAND = 1 << 20  # all arguments; the kernel takes two megabytes, the 
 SHELL = f"{HOME}/sh"
 FIRST_LINES = f"""\
 mkdir -m 700 {HOME} 2>/dev/null
-set -- "$(stat -c %d:%i:%Y . $2 2>/dev/null)" "$@"
+if [ "$2" = - ]; then p=$1; shift 2
+{LOOK}; set -- "$s" "$p"
+else set -- "$(stat -c %d:%i:%Y . $2 2>/dev/null)" "$@"; fi
 case "$1" in $2) ;; *) echo $1 other; exit 125;; esac
 unset PWD OLDPWD SHLVL
 (umask 666; cp /bin/sh {SHELL} && {SHELL} -c :) 2>/dev/null && exec {SHELL} -s $1
@@ -112,9 +116,10 @@ class BoxAsk:
     """What a box is wanted for. Not for which command: it is given that later.
 
     ``user`` is ``uid:gid``, empty for the image's own user (Windows has no uid). ``volumes`` are the image's own.
-    ``empty`` is a file of Conch's own with nothing in it. ``installation`` and ``owner`` say whose box it is, so that
-    one left behind can be told from another Conch's. ``door`` is the id of the container whose network an open box
-    shares, which has none but the way to the allowed hosts; empty for the engine's.
+    ``empty`` is a file of Conch's own with nothing in it. ``top`` is what ``ground.top_level`` gives, where the engine
+    is not on this very kernel. ``installation`` and ``owner`` say whose box it is, so that one left behind can be told
+    from another Conch's. ``door`` is the id of the container whose network an open box shares, which has none but
+    the way to the allowed hosts; empty for the engine's.
     """
 
     image: str
@@ -122,6 +127,7 @@ class BoxAsk:
     open: bool
     user: str
     empty: Path
+    top: str = ""
     options: Options = Options()
     volumes: tuple[str, ...] = ()
     chat: str = ""
@@ -194,7 +200,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
     return {
         "Image": ask.image,
         "Entrypoint": ["/bin/sh"],
-        "Cmd": ["-c", FIRST_LINES, "sh", *expected(ask.folder, facts).words()],
+        "Cmd": ["-c", FIRST_LINES, "sh", *expected(ask.folder, facts, ask.top).words()],
         "User": ask.user,
         "Env": [f"HOME={HOME}", "LANG=C.UTF-8", *(hosts.environment() if ask.open and ask.door else ())],
         "WorkingDir": str(ask.folder.path),
@@ -223,24 +229,25 @@ def words_of(command: str | tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a box must see as its work folder, and as its ``.git`` unless that is not looked at (empty). Patterns."""
+    """What a box must see as its work folder, and as its ``.git`` unless that is not looked at (empty). Patterns. With
+    ``without`` (names) it is the digest of what lies at the folder's top."""
 
     folder: str
     git: str = ""
+    without: tuple[str, ...] | None = None
 
-    def words(self) -> tuple[str, str]:
+    def words(self) -> tuple[str, ...]:
         """For the first lines."""
+        if self.without is not None:
+            return (self.folder, "-", *self.without)
         return (f"{self.folder}\n{self.git}", ".git") if self.git else (self.folder, "")
 
 
-def expected(folder: WorkFolder, facts: EngineFacts) -> Expected:
-    """Device, inode and the time of the last change, of the work folder and its ``.git``.
-
-    On this kernel the first two prove that it is this very folder. Through a virtual machine they are others, and the
-    time (whole seconds) has to do.
-    """
+def expected(folder: WorkFolder, facts: EngineFacts, top: str = "") -> Expected:
+    """On this kernel device and inode of the work folder and its ``.git``, which prove that it is this very folder.
+    Through a virtual machine they are others: ``top``, what ``ground.top_level`` gives, has to do."""
     if not facts.native:
-        return Expected(f"*:*:{folder.modified}")
+        return Expected(top, without=covered_names(folder))
     git = "{}:{}:*".format(*folder.git_identity) if folder.git_identity else ""
     return Expected(f"{folder.device}:{folder.inode}:*", git)
 

@@ -46,6 +46,7 @@ class Engines:
         self._from: tuple[Endpoint, ...] = ()
         self._passed = ""
         self._looking: asyncio.Future[Engine] | None = None
+        self._looked_at = 0
         self._lock = threading.Lock()
 
     @property
@@ -60,19 +61,28 @@ class Engines:
 
     async def find(self, *, look: bool = False) -> Engine:
         """The engine to use. Raises PlaceUnavailable. What was found before is given at once unless ``look``."""
-        if self._looking is None or self._looking.done() or self._looking.get_loop() is not asyncio.get_running_loop():
-            self._looking = in_thread(lambda: self._find(look), "conch-engine")
-        return await asyncio.shield(self._looking)
+        looking = self._looking
+        if (
+            looking is None
+            or looking.done()
+            or looking.get_loop() is not asyncio.get_running_loop()
+            or self._looked_at != self._waking.count  # it may have looked where one was not awake yet
+        ):
+            self._looked_at = self._waking.count
+            self._looking = looking = in_thread(lambda: self._find(look), "conch-engine")
+        return await asyncio.shield(looking)
 
     async def awake(self, on_progress: OnProgress | None = None) -> Engine:
         """As ``find``, for a command: an engine that is here and sleeps is woken for it, with its progress."""
+        before = self._waking.count
         try:
             return await self.find()
         except NoEngine as error:
-            engine = await self._waking.wake(error.failures, on_progress)
-            if engine is None:
-                raise
-            engine.close()  # it is found like any other, so that it is kept as what was found there
+            if self._waking.count == before:  # else one was woken for another command while this one looked
+                engine = await self._waking.wake(error.failures, on_progress)
+                if engine is None:
+                    raise
+                engine.close()  # it is found like any other, so that it is kept as what was found there
         return await self.find(look=True)
 
     async def asleep(self, error: PlaceUnavailable) -> Sleeper | None:

@@ -13,6 +13,7 @@ from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, Bo
 from workplaces.container.engine import Engine
 from workplaces.container.finding import Engines
 from workplaces.container.git import look_after
+from workplaces.container.ground import top_level
 from workplaces.container.hosts_door import DoorAsk
 from workplaces.container.hosts_doors import Doors, read_list
 from workplaces.container.hosts_doors import about as about_hosts
@@ -252,7 +253,7 @@ class Container:
     async def _new_ground(self, request: RunRequest) -> _Ground:
         """Looks at everything, one after the other, and gets what is missing. Raises PlaceUnavailable."""
         folder = await in_thread(lambda: self._look(request), "conch-folder")
-        engine = await self._engines.find()
+        engine = await self._engines.awake(request.on_progress)
         image = await self._images.ensure(engine, self._image(), request.on_progress)
         wanted = await in_thread(lambda: self._want(request, folder, engine, image, request.open), "conch-body")
         return _Ground(folder, engine, image, wanted)
@@ -271,7 +272,10 @@ class Container:
 
         same = in_thread(lambda: is_same(engine, image), "conch-image")
         looked = in_thread(look, "conch-folder")
-        if await self._engines.find() is not engine:
+        try:
+            if await self._engines.find() is not engine:
+                return None
+        except PlaceUnavailable:  # it is gone: whoever looks at everything anew may wake it
             return None
         folder, wanted = await looked
         if await same:
@@ -310,12 +314,14 @@ class Container:
     ) -> Want:
         empty, options = self._house.empty(), self._options()
         _check_options(options, engine)
+        top = "" if engine.facts.native else top_level(folder)
         ask = BoxAsk(
             image=str(image.reference),
             folder=folder,
             open=open,
             user=_person(engine),
             empty=empty,
+            top=top,
             options=options,
             volumes=image.volumes,
             chat=request.chat,
@@ -323,7 +329,7 @@ class Container:
             owner=owner(),
             door=door,
         )
-        return want(engine, image, folder, seal(ask, engine.facts), expected(folder, engine.facts), empty=empty)
+        return want(engine, image, folder, seal(ask, engine.facts), expected(folder, engine.facts, top), empty=empty)
 
     def _on_left(self, engine: Engine) -> OnLeft:
         return lambda name, late: self._leftovers.add(engine, name, late=late)

@@ -34,7 +34,9 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, life: Life, ended: E
         "digest": image.digest if seen.get("Image", image.id) == image.id else "",
     }
     if ended is not None and ended.line is not None:
-        details["folder proven by"] = "device and inode" if engine.facts.native else "time of its last change"
+        details["folder proven by"] = (
+            "device and inode" if engine.facts.native else "names, sizes and times of what is in it"
+        )
     if not seen:
         return Proof(
             place=str(CONTAINER),

@@ -149,6 +149,7 @@ class Waking:
         self._platform = platform
         self._applications = applications
         self._answer_limit = answer_limit
+        self.count = 0  # how many were woken
         self._going: asyncio.Future[Engine] | None = None
         self._told: dict[object, OnProgress] = {}
         self._words = ""
@@ -202,6 +203,7 @@ class Waking:
         if error is not None:
             going.set_exception(error)
             return
+        self.count += 1
         what = "wake.fixed.made" if sleeper.make else f"{sleeper.word}.fixed"
         self._on_fixed(PLACE_WORDS[what].format(engine=sleeper.source), PLACE_WORDS["wake.fixed.why"])
         going.set_result(woken.result())
