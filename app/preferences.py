@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 OnChange = Callable[[str, Value], None]
 TextName = Literal[
-    "place", "container.image", "container.runtime", "mode", "engine", "model.base_url", "model.name", "theme",
-    "motion", "folder.last", "window.geometry",
+    "place", "container.image", "container.runtime", "container.hosts", "mode", "engine", "model.base_url",
+    "model.name", "theme", "motion", "folder.last", "window.geometry",
 ]  # fmt: skip
 NumberName = Literal["text.size", "container.memory", "container.cpus", "container.spares"]
 SwitchName = Literal["container.gpus"]
@@ -83,6 +83,10 @@ class Preferences:
             except BadPreference as error:
                 return str(error)
         return None
+
+    def written(self, name: str) -> str:
+        """What the file holds for it, as text and whether it can be used or not; else the default."""
+        return str(self._loaded().get(name, preference(name).default))
 
     def chosen(self, name: str) -> bool:
         """Whether the person chose it, rather than it being the default."""

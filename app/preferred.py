@@ -90,6 +90,16 @@ def _image(text: str) -> str | None:
     return f"“{text}” is not the name of an image. One looks like docker.io/library/node:24-bookworm."
 
 
+def _hosts(text: str) -> str | None:
+    from workplaces.container.hosts import BadHosts, HostList
+
+    try:
+        HostList.parse(text)
+    except BadHosts as error:
+        return str(error)
+    return None
+
+
 def _web(text: str) -> str | None:
     if not text:
         return None
@@ -128,6 +138,9 @@ _ALL = (
     Preference("mode", "ask", "How much goes ahead without asking, in new chats.", _anything, choices=OFFERED),
     Preference("engine", "commands", "What answers new chats.", _name),
     Preference("container.image", DEFAULT_IMAGE, "The image that a container's boxes are made from.", _image),
+    Preference(
+        "container.hosts", "", "The only hosts that an open command in a container reaches, or all if empty.", _hosts
+    ),
     Preference("container.memory", 4, "How much memory a box may use, in GB (1 to 512).", _between(1, 512)),
     Preference("container.cpus", 2, "How many processors a box may use (1 to 128).", _between(1, 128)),
     Preference("container.runtime", "", "A stronger runtime for boxes, by the engine's name for it (runsc).", _runtime),

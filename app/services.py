@@ -57,6 +57,8 @@ class PlaceServices:
             runtime=get("container.runtime"),
             gpus=get("container.gpus"),
             spares=get("container.spares"),
+            # as it is in the file: a list that cannot be used is refused with words, and is not the same as no list
+            hosts=self.preferences.written("container.hosts"),
         )
 
     def protected(self) -> tuple[Path, ...]:

@@ -116,7 +116,8 @@ class RunResult:
 
     ``code`` is the command's own exit code, 128+n when signal n ended it, None when it timed out or its end was not
     seen. ``changed`` lists the paths it changed, None where that was not looked at. ``note`` is for the model.
-    ``sure`` is False when some process of it may still be running there.
+    ``sure`` is False when some process of it may still be running there. ``tried`` names what it tried to reach and was
+    refused (``host:port``), where a list of allowed hosts held; each once, bounded, safe to show.
     """
 
     code: int | None
@@ -128,6 +129,7 @@ class RunResult:
     changed: tuple[str, ...] | None = None
     note: str = ""
     sure: bool = True
+    tried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,7 @@ class Stopped(asyncio.CancelledError):
         self.words = words
         self.seconds = seconds
         self.proof = proof
+        self.tried: tuple[str, ...] = ()  # as in RunResult
 
 
 class WorkPlace(Protocol):

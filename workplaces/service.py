@@ -35,7 +35,8 @@ FRESH = 10.0  # how long what a place said is believed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceSettings:
     """What a person chose about places. Read anew for every command: the ``image`` of containers, their ``memory`` in
-    GB, ``cpus``, ``runtime`` and ``gpus``, and how many ``spares`` (boxes made ahead) there may be in all."""
+    GB, ``cpus``, ``runtime`` and ``gpus``, how many ``spares`` (boxes made ahead) there may be in all, and the
+    ``hosts`` that an open one may reach (empty: all)."""
 
     image: str = DEFAULT_IMAGE
     memory: int = 4
@@ -43,6 +44,7 @@ class PlaceSettings:
     runtime: str = ""
     gpus: bool = False
     spares: int = 4
+    hosts: str = ""
 
 
 OnFixed = Callable[[str, str], None]
@@ -140,6 +142,7 @@ class WorkPlaces:
             spares=SpareRules(most=lambda: self._settings().spares, saving=self._saving),
             protected=self._protected,
             on_fixed=self._on_fixed,
+            hosts=lambda: self._settings().hosts,
         )
         return computer, container
 

@@ -161,6 +161,42 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "container.not-executable": "{program} is there but cannot be run.",
     "container.fixed": "Removed containers left behind",
     "container.fixed.why": "{count} from a Conch that ended suddenly",
+    # The hosts that an open box may reach
+    "hosts.bad.name": "“{name}” is not a host's name. One looks like pypi.org, or *.npmjs.org for all below it.",
+    "hosts.bad.wide": "“{name}” would let through nearly everything. Name what comes before it, like *.npmjs.org.",
+    "hosts.bad.many": "That is too many hosts. There can be {count}.",
+    "hosts.next": "Change the allowed hosts in Settings",
+    "hosts.next.again": "Try again",
+    "hosts.engine": (
+        "{engine}, at an address with TLS, has not been seen to keep a container to the allowed hosts, so nothing ran."
+    ),
+    "hosts.runtime": (
+        "The runtime {runtime} has not been seen to keep a container to the allowed hosts, so nothing ran. "
+        "Use the engine's own runtime, or no list."
+    ),
+    "hosts.image": "The image {image} has no Python 3, which keeping a container to the allowed hosts needs.",
+    "hosts.failed": "What keeps a container to the allowed hosts could not be started with {engine}. {reason}",
+    "hosts.about": (
+        "A command that is open reaches only these hosts, by https through the proxy that HTTPS_PROXY names, and "
+        "nothing else: {hosts}."
+    ),
+    "hosts.tried": "Tried to reach {tried}, which is not allowed.",
+    "hosts.more": "and {count} more",
+    "hosts.note": (
+        "It tried to reach {tried} and was refused: an open command reaches only {hosts}, by https through the proxy "
+        "that HTTPS_PROXY names. Do not look for a way round. If the work needs another host, tell the person which "
+        "and why."
+    ),
+    "hosts.note.inward": (
+        "{tried} is on the list of allowed hosts, but it leads to an address in a private network, so it was refused."
+    ),
+    "hosts.answer.not-http": "Conch: this is not a request that a proxy takes.",
+    "hosts.answer.not-listed": "Conch: {host} is not one of the allowed hosts.",
+    "hosts.answer.port": "Conch: an allowed host is reached at port 443 alone.",
+    "hosts.answer.plain": "Conch: allowed hosts are reached by https alone, not by plain http.",
+    "hosts.answer.unknown": "Conch: {host} is an allowed host, but its address could not be found.",
+    "hosts.answer.inward": "Conch: {host} is an allowed host, but it leads to an address in a private network.",
+    "hosts.answer.silent": "Conch: {host} is an allowed host, but it does not answer.",
     # What a command printed
     "output.left-out": "… {size} not shown …",
     # What a sealed command put where git would come to it

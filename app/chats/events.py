@@ -113,7 +113,8 @@ class StepOutput(Event, frozen=True, kw_only=True, tag="step.output"):
 class StepFinished(Event, frozen=True, kw_only=True, tag="step.finished"):
     """How a step ended. ``text`` is the whole of what is kept of its output, folded; ``words`` says what went wrong
     and the next step, for the person; ``where`` is what the row says, empty for this computer; ``proof`` is the
-    place's Proof as a plain mapping; ``next_label``/``next_command``/``next_action`` the one next step."""
+    place's Proof as a plain mapping; ``tried`` is what it tried to reach and was refused (``host:port``);
+    ``next_label``/``next_command``/``next_action`` the one next step."""
 
     step: str
     outcome: Outcome
@@ -127,6 +128,7 @@ class StepFinished(Event, frozen=True, kw_only=True, tag="step.finished"):
     proof: dict[str, Any] = {}
     words: str = ""
     note: str = ""
+    tried: tuple[str, ...] = ()
     next_label: str = ""
     next_command: str = ""
     next_action: str = ""

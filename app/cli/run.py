@@ -20,6 +20,7 @@ from app.preferences import Preferences
 from app.services import PlaceServices
 from workplaces.output import Kept, OutputKeeper, Stream
 from workplaces.place import NextStep, PlaceUnavailable, Proof, RunRequest, RunResult, Stopped, WorkPlaceId
+from workplaces.words import PLACE_WORDS
 
 TIMED_OUT = 124
 BROKEN_PIPE = 141
@@ -109,6 +110,8 @@ class _Run:
             return FAILED
         if result.timed_out:
             self._say(f"It was stopped after its time limit of {self._asked.timeout:g} seconds.")
+        if result.tried:
+            self._say(PLACE_WORDS["hosts.tried"].format(tried=", ".join(result.tried)))
         if not result.sure:
             self._say("Whether all of it ended there is not known.")
         if result.timed_out:
@@ -145,6 +148,7 @@ class _Run:
                     ran=stopped.proof is not None,
                     proof=stopped.proof,
                     seconds=stopped.seconds or time.monotonic() - self._began,
+                    tried=stopped.tried,
                 )
             )
         if not stopped.sure or stopped.words:
@@ -209,6 +213,7 @@ def _object(
     ran: bool = True,
     proof: Proof | None = None,
     seconds: float = 0.0,
+    tried: tuple[str, ...] = (),
 ) -> str:
     """The one object of ``--json``. Every name is always there."""
     from app.tools.command import plain
@@ -228,6 +233,7 @@ def _object(
                 "file": str(output.file) if output.file else None,
             },
             "note": result.note if result else note,
+            "tried": list(result.tried if result else tried),
             "ran": ran,
             "sure": result.sure if result else True,
             "error": error,

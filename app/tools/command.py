@@ -156,7 +156,7 @@ async def _ended(step: str, place: WorkPlace, result: RunResult) -> StepFinished
         words.append(result.note or PLACE_WORDS["ended.unsure"])
     return await _finished(
         step, place, outcome, result.output, result.seconds, result.proof,
-        code=result.code, words=" ".join(words), note=result.note,
+        code=result.code, words=" ".join(words), note=result.note, tried=result.tried,
     )  # fmt: skip
 
 
@@ -164,11 +164,12 @@ async def _stopped(
     step: str, place: WorkPlace, stop: asyncio.CancelledError, kept: Kept, seconds: float
 ) -> StepFinished:
     words, proof = "", None
+    tried: tuple[str, ...] = ()
     if isinstance(stop, Stopped):
-        proof = stop.proof
+        proof, tried = stop.proof, stop.tried
         seconds = stop.seconds or seconds
         words = stop.words or ("" if stop.sure else PLACE_WORDS["ended.unsure"])
-    return await _finished(step, place, "stopped", kept, seconds, proof, words=words)
+    return await _finished(step, place, "stopped", kept, seconds, proof, words=words, tried=tried)
 
 
 async def _finished(
@@ -182,6 +183,7 @@ async def _finished(
     code: int | None = None,
     words: str = "",
     note: str = "",
+    tried: tuple[str, ...] = (),
 ) -> StepFinished:
     text = fold(kept.text) if len(kept.text) < 8192 else await asyncio.to_thread(fold, kept.text)
     return StepFinished(
@@ -197,6 +199,7 @@ async def _finished(
         proof=plain(proof) if proof else {},
         words=words,
         note=note,
+        tried=tried,
     )
 
 

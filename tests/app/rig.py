@@ -34,6 +34,8 @@ class PlaceDouble:
     seals: bool = True
     work: Work = says_hello
     requests: list[RunRequest] = field(default_factory=list)
+    tried: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def where(self) -> str:
@@ -52,6 +54,8 @@ class PlaceDouble:
             where=self.id,
             proof=self.proof(request),
             timed_out=code is None,
+            tried=self.tried,
+            note=self.note,
         )
 
     def proof(self, request: RunRequest) -> Proof:

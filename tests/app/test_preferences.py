@@ -15,6 +15,7 @@ import pytest
 
 from app.preferences import BadPreference, Preferences, PreferenceTrouble
 from app.preferred import TABLE
+from workplaces.container.hosts import BadHosts, HostList
 from workplaces.service import DEFAULT_IMAGE
 
 
@@ -64,6 +65,9 @@ async def test_what_is_set_is_there_at_once_and_in_the_file(path: Path) -> None:
         ("container.image", "localhost/x"),
         ("container.image", "registry.example.com/a/b@sha256:" + "0f" * 32),
         ("container.image", "[::1]:5000/a"),
+        ("container.hosts", ""),
+        ("container.hosts", "pypi.org *.npmjs.org"),
+        ("container.hosts", "pypi.org,files.pythonhosted.org"),
         ("model.base_url", "http://localhost:11434/v1"),
         ("model.base_url", "https://openrouter.ai/api/v1"),
         ("model.base_url", ""),
@@ -92,6 +96,11 @@ async def test_what_is_good_is_taken(path: Path, name: str, value: str) -> None:
         ("container.image", "a:tag:tag", "not the name of an image"),
         ("container.image", "https://docker.io/library/node", "not the name of an image"),
         ("container.image", "a" * 600, "not the name of an image"),
+        ("container.hosts", "https://pypi.org", "not a host's name"),
+        ("container.hosts", "pypi.org *", "nearly everything"),
+        ("container.hosts", "*.org", "nearly everything"),
+        ("container.hosts", "127.0.0.1", "not a host's name"),
+        ("container.hosts", "off", "not a host's name"),
         ("model.base_url", "ftp://x/v1", "http:// or https://"),
         ("model.base_url", "localhost:11434", "http:// or https://"),
         ("model.base_url", "file:///etc/passwd", "http:// or https://"),
@@ -115,6 +124,20 @@ async def test_what_is_not_is_refused_with_words_and_changes_nothing(
     assert words in str(refused.value)
     assert "hunter2" not in str(refused.value)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("held", ["https://pypi.org", ["pypi.org"], 7, True])
+async def test_a_list_of_hosts_that_cannot_be_used_is_not_taken_for_none(path: Path, held: Any) -> None:
+    """Without one everything can be reached."""
+    path.write_text(json.dumps({"container.hosts": held}))
+    preferences = Preferences(path)
+    assert preferences.get("container.hosts") == ""
+    with pytest.raises(BadHosts):
+        HostList.parse(preferences.written("container.hosts"))
+    await preferences.set("container.hosts", "pypi.org")
+    assert preferences.written("container.hosts") == "pypi.org"
+    await preferences.reset("container.hosts")
+    assert preferences.written("container.hosts") == ""
 
 
 async def test_a_number_is_a_number_in_the_file(path: Path) -> None:

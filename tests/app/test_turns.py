@@ -346,6 +346,42 @@ async def test_stop_at_any_point(tmp_path: Path, when: str) -> None:
             assert (await conch.ended(chat, turns=2)).outcome == "done"
 
 
+async def test_what_a_command_was_refused_is_in_its_row_and_told_to_the_model(tmp_path: Path) -> None:
+    with OpenAIDouble() as model:
+        model.script([Answer(calls=[Call("run_command", {"command": "x", "open": True})]), "I see."])
+        async with rig(tmp_path, base_url=model.base_url) as conch:
+            conch.container.tried, conch.container.note = ("evil.test:443", "github.com"), "It tried to reach evil."
+            chat = await conch.chat()
+            conch.turns.send(chat, "go")
+            await conch.ended(chat)
+            assert conch.shown(chat, StepFinished)[0].tried == ("evil.test:443", "github.com")
+            kept = [event for event in await conch.store.events(chat) if isinstance(event, StepFinished)]
+            assert kept[0].tried == ("evil.test:443", "github.com")
+        assert "It tried to reach evil." in model.requests[1].tool_answers()[0]
+
+
+async def test_what_a_stopped_command_was_refused_is_in_its_row(tmp_path: Path) -> None:
+    running = asyncio.Event()
+
+    async def runs(request: RunRequest) -> int:
+        running.set()
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            stopped = Stopped()
+            stopped.tried = ("evil.test:443",)
+            raise stopped from None
+        return 0
+
+    async with rig(tmp_path) as conch:
+        conch.container.work = runs
+        chat = await conch.chat(engine="commands")
+        conch.turns.send(chat, "sleep 600")
+        await running.wait()
+        await conch.turns.stop(chat)
+        assert conch.shown(chat, StepFinished)[0].tried == ("evil.test:443",)
+
+
 async def test_stop_that_is_not_sure_says_so(tmp_path: Path) -> None:
     running = asyncio.Event()
 

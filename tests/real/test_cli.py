@@ -22,7 +22,7 @@ from tests.real.engines.dockerd import Dockerd
 from tests.real.engines.person import Person
 from tests.workplaces.looking import number, processes
 
-OBJECT = {"code", "timedOut", "seconds", "where", "proof", "output", "note", "ran", "sure", "error"}
+OBJECT = {"code", "timedOut", "seconds", "where", "proof", "output", "note", "ran", "sure", "error", "tried"}
 
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
@@ -313,6 +313,30 @@ def test_the_object(conch: Conch) -> None:
     assert proof["target"]
     opened = json.loads(conch.run("--json", "--open", "--", "true").stdout)
     assert (opened["proof"]["network"], opened["proof"]["sealed"]) == (True, False)
+
+
+def test_a_list_of_allowed_hosts_holds_from_the_next_command_on(box: Conch) -> None:
+    ask = (
+        "--open",
+        "--",
+        "curl -s -m 5 https://evil.test/; getent hosts github.com; cut -d: -f1 /proc/net/dev | tail -1",
+    )
+    assert b"eth0" in box.run(*ask).stdout
+    assert box("set", "container.hosts", "https://pypi.org").returncode == 2
+    assert box("set", "container.hosts", "pypi.org *.npmjs.org").stdout == b"container.hosts = pypi.org *.npmjs.org\n"
+    done = box.run(*ask)
+    assert (done.stdout.split(), done.returncode) == ([b"lo"], 0)
+    assert b"Tried to reach evil.test:443, github.com, which is not allowed." in done.stderr
+    found = json.loads(box.run("--json", *ask).stdout)
+    assert found["tried"] == ["evil.test:443", "github.com"]
+    assert "pypi.org, *.npmjs.org" in found["note"]
+    assert json.loads(box.run("--json", "--", "true").stdout)["tried"] == []
+    (box.home / "preferences.json").write_text('{"container.hosts": "http://typo"}')
+    done = box.run(*ask)
+    assert (done.stdout, done.returncode) == (b"", 125)
+    assert b"not a host's name" in done.stderr
+    assert box("set", "container.hosts", "").returncode == 0
+    assert b"eth0" in box.run(*ask).stdout
 
 
 def test_the_object_of_a_long_output(conch: Conch) -> None:

@@ -47,6 +47,14 @@ def story(outcome: str = "ok", **fields: object) -> Chat:
     return Chat().user("q").says("I run it.").starts("s").ends("s", outcome, **fields).says("Done.").done()
 
 
+def test_what_a_command_was_refused_is_read_in_its_row_without_opening_it(meet: Meet) -> None:
+    assert "Tried to reach" not in meet(story().events).seen()
+    person = meet(story(tried=("evil.test:443", "github.com")).events)
+    assert "Tried to reach evil.test:443, github.com, which is not allowed." in person.seen().replace("\n", " ")
+    person = meet(story("failed", code=6, tried=("evil.test:443",), words="It ended early.").events)
+    assert "It ended early. Tried to reach evil.test:443, which is not allowed." in person.seen().replace("\n", " ")
+
+
 def test_a_good_step_is_one_line_that_unfolds_to_the_command_and_its_output(meet: Meet) -> None:
     person = meet(story().events)
     assert "Ran the tests" in person.seen()

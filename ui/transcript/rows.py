@@ -10,6 +10,7 @@ from typing import Literal
 
 from app.chats.events import Answer, Outcome, StepFinished, StepProgress
 from ui.transcript.blocks import safe
+from workplaces.words import PLACE_WORDS
 
 State = Literal["asked", "running"] | Outcome
 
@@ -56,7 +57,8 @@ class Step:
         # What came live is kept when a cut-off step has nothing better to say.
         self.text = safe(event.text) if event.text or event.outcome != "cut_off" else self.text
         self.left_out, self.file, self.where = event.left_out, event.file, event.where
-        self.said = event.words
+        tried = PLACE_WORDS["hosts.tried"].format(tried=", ".join(event.tried)) if event.tried else ""
+        self.said = f"{event.words} {tried}".strip()
         self.next_label, self.next_command, self.next_action = event.next_label, event.next_command, event.next_action
 
 

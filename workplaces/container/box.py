@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workplaces.container import hosts
 from workplaces.container.engine import EngineFacts
 from workplaces.container.ground import LOOK, covered_names
 from workplaces.folder import WorkFolder
@@ -117,7 +118,8 @@ class BoxAsk:
     ``user`` is ``uid:gid``, empty for the image's own user (Windows has no uid). ``volumes`` are the image's own.
     ``empty`` is a file of Conch's own with nothing in it. ``top`` is what ``ground.top_level`` gives, where the engine
     is not on this very kernel. ``installation`` and ``owner`` say whose box it is, so that one left behind can be told
-    from another Conch's.
+    from another Conch's. ``door`` is the id of the container whose network an open box shares, which has none but
+    the way to the allowed hosts; empty for the engine's.
     """
 
     image: str
@@ -131,6 +133,7 @@ class BoxAsk:
     chat: str = ""
     installation: str = ""
     owner: str = ""
+    door: str = ""
 
 
 def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
@@ -157,7 +160,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
       empty read-only tmpfs over a folder, an empty read-only file over a file; the folders on the way to it are mounts
       too, since a mount cannot be renamed.
       A volume of the image's own would be a disk that a command can fill and that stays: an empty tmpfs stands there.
-    * ``NetworkMode``: ``none`` when sealed, the engine's default when open.
+    * ``NetworkMode``: ``none`` when sealed; when open the door's, told to programs by ``Env``, or the engine's default.
     * ``IpcMode private``, and every other namespace the engine's default, which is the box's own.
     * ``LogConfig none``: output comes over the attached connection; the engine keeps no copy of it on its disk.
     * ``Entrypoint``: ours, so that an image's own does not stand between; no health check; ``SIGKILL`` as the stop
@@ -174,7 +177,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
         "Init": True,
         "IpcMode": "private",
         "LogConfig": {"Type": "none", "Config": {}},
-        "NetworkMode": "default" if ask.open else "none",
+        "NetworkMode": (f"container:{ask.door}" if ask.door else "default") if ask.open else "none",
         "Tmpfs": {"/tmp": f"rw,exec,nosuid,nodev,size={TMP_BYTES},mode=1777"},  # noqa: S108
         "Ulimits": [
             {"Name": "core", "Soft": 0, "Hard": 0},
@@ -199,7 +202,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
         "Entrypoint": ["/bin/sh"],
         "Cmd": ["-c", FIRST_LINES, "sh", *expected(ask.folder, facts, ask.top).words()],
         "User": ask.user,
-        "Env": [f"HOME={HOME}", "LANG=C.UTF-8"],
+        "Env": [f"HOME={HOME}", "LANG=C.UTF-8", *(hosts.environment() if ask.open and ask.door else ())],
         "WorkingDir": str(ask.folder.path),
         "Labels": {
             WORK_LABEL: "1",

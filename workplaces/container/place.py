@@ -14,6 +14,9 @@ from workplaces.container.engine import Engine
 from workplaces.container.finding import Engines
 from workplaces.container.git import look_after
 from workplaces.container.ground import top_level
+from workplaces.container.hosts_door import DoorAsk
+from workplaces.container.hosts_doors import Doors, read_list
+from workplaces.container.hosts_doors import about as about_hosts
 from workplaces.container.image import Image, Images, is_same
 from workplaces.container.life import Going, Life, OnLeft
 from workplaces.container.limits import in_words
@@ -57,7 +60,8 @@ class Container:
 
     ``home`` is the folder in Conch's home that is its own; ``image``, ``options`` and ``protected`` are asked for every
     command. ``on_fixed`` is called on the loop with (what was done, why). ``env`` and ``person`` (the home folder) are
-    this process's unless given. ``spares`` says how many boxes may be made ahead.
+    this process's unless given. ``spares`` says how many boxes may be made ahead. ``hosts`` is the list of what an open
+    box may reach, empty for everything; it is asked for every command. ``doors`` makes what gives boxes that list.
     """
 
     def __init__(
@@ -71,10 +75,13 @@ class Container:
         env: Mapping[str, str] | None = None,
         person: Path | None = None,
         spares: SpareRules | None = None,
+        hosts: Callable[[], str] = str,
+        doors: Callable[..., Doors] = Doors,
     ) -> None:
         self._house = House(home)
         self._image = image
         self._options = options
+        self._hosts = hosts
         self._protected = protected
         self._on_fixed = on_fixed or (lambda what, why: None)
         self._person = person
@@ -83,6 +90,7 @@ class Container:
         )
         self._images = Images(self._got)
         self._leftovers = Leftovers()
+        self._doors = doors(lambda engine, name, late: self._leftovers.add(engine, name, late=late))
         self._going = Going()
         self._spares = Spares(spares or SpareRules(), self._going, self._on_left)
         self._opened: dict[str, int] = {}  # how many open commands a chat ran in a row
@@ -101,7 +109,8 @@ class Container:
 
     def about(self, folder: Path) -> str:
         limits = in_words(self._engines.last, self._options())
-        return PLACE_WORDS["container.about"].format(image=self._image(), folder=shown_inside(folder), limits=limits)
+        about = PLACE_WORDS["container.about"].format(image=self._image(), folder=shown_inside(folder), limits=limits)
+        return f"{about} {about_hosts(self._hosts())}".strip()
 
     async def standing(self, *, look: bool = False) -> PlaceStatus:
         """How the container stands: which engine, and whether its image is here. Never raises PlaceUnavailable."""
@@ -138,6 +147,7 @@ class Container:
                 "image": self._image(),
                 "image here": "yes" if there else "no",
                 "limits": in_words(engine, self._options()),
+                "allowed hosts": self._hosts() or "all",
                 "runtimes": ", ".join(engine.facts.runtimes),
                 "gpus": "yes" if engine.facts.gpus else "no",
                 **({"passed over": passed} if (passed := self._engines.passed_over) else {}),
@@ -165,6 +175,7 @@ class Container:
             engine = self._engines.last
             if engine is not None and await in_thread(lambda: engine.answers(HUNG_LIMIT), "conch-ping"):
                 await in_thread(lambda: self._going.wait(_GOING_LIMIT), "conch-going")
+        await self._doors.close()
         await in_thread(lambda: self._leftovers.wait(HUNG_LIMIT), "conch-leftovers")
         await in_thread(self._engines.close, "conch-engine")
 
@@ -188,21 +199,19 @@ class Container:
     async def _attempt(self, request: RunRequest, *, first: bool, last: bool) -> RunResult | None:
         """One box. None when nothing ran because what was known of the folder, engine or image is no longer so."""
         _check_command(request.command)
-        ahead = first and self._spares.waits_for(request.chat, open=request.open)
+        hosts = read_list(self._hosts(), open=request.open)
+        # what was made ahead has the engine's network: it is not for a command that a list holds for
+        ahead = first and hosts is None and self._spares.waits_for(request.chat, open=request.open)
         ground = await self._same_ground(request) if ahead else None
         ground = ground or await self._new_ground(request)
-        engine, image, wanted = ground.engine, ground.image, ground.want
-        if ahead:
-            life, early = self._spares.take(request.chat, wanted)
-        else:
-            life, early = None, first and self._spares.is_out(request.chat)
-        if early:  # commands come faster than boxes are made: begin the next one together with this
-            self._spares.refill(request.chat, wanted, early=True)
-        if life is None:
-            life = Life(engine, wanted.body, wanted.expected, on_left=self._on_left(engine))
-        run = Run(engine, image, ground.folder, request, life, wanted.expected, self._going)
+        engine, image = ground.engine, ground.image
         try:
-            result = await run.result()
+            if hosts is None:
+                result = await self._in_box(request, ground, first=first, ahead=ahead)
+            else:
+                runtime = self._options().runtime
+                ask = DoorAsk(engine, image, hosts, _person(engine), self._house.installation(), owner(), runtime)
+                result = await self._doors.through(ask, lambda door: self._behind(request, ground, door))
         except Stopped as stopped:
             said, _ = await to_the_end(_look_after(request, ground.folder, ""))
             stopped.words = f"{stopped.words} {said}".strip()
@@ -215,11 +224,34 @@ class Container:
             if last:
                 raise changed.words from None
             return None
-        finally:
-            if life.gave:
-                self._refill(request, ground)
         said = await _look_after(request, ground.folder, result.output.text)
         return replace(result, note=f"{said} {result.note}".strip()) if said else result
+
+    async def _in_box(self, request: RunRequest, ground: _Ground, *, first: bool, ahead: bool) -> RunResult:
+        wanted = ground.want
+        if ahead:
+            life, early = self._spares.take(request.chat, wanted)
+        else:
+            life, early = None, first and self._spares.is_out(request.chat)
+        if early:  # commands come faster than boxes are made: begin the next one together with this
+            self._spares.refill(request.chat, wanted, early=True)
+        return await self._run(request, ground, wanted, life)
+
+    async def _behind(self, request: RunRequest, ground: _Ground, door: str) -> RunResult:
+        """In a box that reaches only what is behind that door. It is made now: a door is for one box at a time."""
+        folder, engine, image = ground.folder, ground.engine, ground.image
+        wanted = await in_thread(lambda: self._want(request, folder, engine, image, True, door), "conch-body")
+        return await self._run(request, ground, wanted, None)
+
+    async def _run(self, request: RunRequest, ground: _Ground, wanted: Want, life: Life | None) -> RunResult:
+        if life is None:
+            life = Life(ground.engine, wanted.body, wanted.expected, on_left=self._on_left(ground.engine))
+        run = Run(ground.engine, ground.image, ground.folder, request, life, wanted.expected, self._going)
+        try:
+            return await run.result()
+        finally:
+            if life.gave:
+                self._refill(request, ground, listed=wanted is not ground.want)
 
     async def _new_ground(self, request: RunRequest) -> _Ground:
         """Looks at everything, one after the other, and gets what is missing. Raises PlaceUnavailable."""
@@ -261,13 +293,13 @@ class Container:
         _check_for_box(folder)
         return folder
 
-    def _refill(self, request: RunRequest, ground: _Ground) -> None:
+    def _refill(self, request: RunRequest, ground: _Ground, *, listed: bool) -> None:
         """The chat's next spare, once whoever waits for this command's result has it.
 
-        It is sealed, as most commands are, unless the chat's last two were open.
+        It is sealed, as most commands are, unless the chat's last two were open and no list of hosts holds for them.
         """
         count = self._opened[request.chat] = self._opened.get(request.chat, 0) + 1 if request.open else 0
-        opened, same = count > 1, ground.want
+        opened, same = count > 1 and not listed, ground.want
 
         def fill() -> None:
             try:
@@ -280,7 +312,9 @@ class Container:
 
         asyncio.get_running_loop().call_later(_REFILL_AFTER, fill)
 
-    def _want(self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, open: bool) -> Want:
+    def _want(
+        self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, open: bool, door: str = ""
+    ) -> Want:
         empty, options = self._house.empty(), self._options()
         _check_options(options, engine)
         top = "" if engine.facts.native else top_level(folder)
@@ -296,6 +330,7 @@ class Container:
             chat=request.chat,
             installation=self._house.installation(),
             owner=owner(),
+            door=door,
         )
         return want(engine, image, folder, seal(ask, engine.facts), expected(folder, engine.facts, top), empty=empty)
 

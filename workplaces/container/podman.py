@@ -132,7 +132,7 @@ def libpod(body: Mapping[str, Any], facts: EngineFacts, name: str) -> dict[str, 
         "read_only_filesystem": host["ReadonlyRootfs"],
         "image_volume_mode": "ignore",
         "ipcns": {"nsmode": host["IpcMode"]},
-        "netns": {"nsmode": host["NetworkMode"]},
+        "netns": _network(host["NetworkMode"]),
         "log_configuration": {"driver": host["LogConfig"]["Type"]},
         "mounts": [*map(_tmpfs, *zip(*host["Tmpfs"].items(), strict=True)), *map(_mount, host["Mounts"])],
         "r_limits": _limits(host["Ulimits"], facts),
@@ -141,7 +141,15 @@ def libpod(body: Mapping[str, Any], facts: EngineFacts, name: str) -> dict[str, 
     if body["User"]:
         spec["user"] = body["User"]
     spec["userns"] = {"nsmode": "keep-id" if facts.rootless else "host"}
+    if facts.rootless and spec["netns"]["nsmode"] == "container":
+        spec["userns"] = spec["netns"]  # a network is of one user namespace, and so is the box that shares it
     return spec
+
+
+def _network(mode: str) -> dict[str, str]:
+    """Docker's ``container:<id>`` in libpod's words, and its one-word modes."""
+    nsmode, _, other = mode.partition(":")
+    return {"nsmode": nsmode, "value": other} if other else {"nsmode": nsmode}
 
 
 def _full_name(image: str) -> str:
@@ -267,6 +275,9 @@ def not_kept(body: Mapping[str, Any], seen: Mapping[str, Any], facts: EngineFact
         "no new privileges": lambda: "no-new-privileges" in (host.get("SecurityOpt") or ()),
         "a read-only root": lambda: host.get("ReadonlyRootfs") is True,
         "no network": lambda: asked["NetworkMode"] != "none" or host.get("NetworkMode") == "none",
+        "the network of a door": lambda: (
+            not asked["NetworkMode"].startswith("container:") or host.get("NetworkMode") == asked["NetworkMode"]
+        ),
         "the user": lambda: not body["User"] or config.get("User") == body["User"],
         "namespaces": lambda: (
             host.get("PidMode") in ("", "private", None) and host.get("IpcMode") in ("private", "shareable")

@@ -70,7 +70,7 @@ def prove(engine: Engine, image: Image, folder: WorkFolder, life: Life, ended: E
     }
     if missing := limits.missing_words(engine.facts):
         details["not limited"] = missing
-    network = bool(set(networks) - {"none"})
+    network = bool(set(networks) - {"none"}) or str(host.get("NetworkMode")).startswith("container:")
     return Proof(
         place=str(CONTAINER),
         target=str(seen.get("Id") or life.box),
