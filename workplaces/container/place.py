@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -207,7 +208,7 @@ class Container:
             return None
         finally:
             if life.gave:
-                self._refill(request, ground)
+                self._refill(request, ground, protected)
 
     async def _new_ground(self, request: RunRequest, protected: tuple[Path, ...]) -> _Ground:
         """Looks at everything, one after the other, and gets what is missing. Raises PlaceUnavailable."""
@@ -247,25 +248,27 @@ class Container:
         _check_for_box(folder, open=request.open)
         return folder
 
-    def _refill(self, request: RunRequest, ground: _Ground) -> None:
+    def _refill(self, request: RunRequest, ground: _Ground, protected: tuple[Path, ...]) -> None:
         """The chat's next spare, once whoever waits for this command's result has it.
 
-        It is sealed, as most commands are, unless the chat's last two were open.
+        It is sealed, as most commands are, unless the chat's last two were open. The folder is looked at anew: the
+        command may have changed it.
         """
-        count = self._opened[request.chat] = self._opened.get(request.chat, 0) + 1 if request.open else 0
-        opened, same = count > 1, ground.want
+        chat, engine, image = request.chat, ground.engine, ground.image
+        if not chat:
+            return
+        count = self._opened[chat] = self._opened.get(chat, 0) + 1 if request.open else 0
+        wish = RunRequest(command="", folder=request.folder, chat=chat, open=count > 1)
 
-        def fill() -> None:
+        def look() -> None:
             try:
-                wanted = same
-                if same.open != opened:
-                    _check_for_box(ground.folder, open=opened)
-                    wanted = self._want(request, ground.folder, ground.engine, ground.image, opened)
+                wanted = self._want(wish, self._look(wish, protected), engine, image, wish.open)
             except (OSError, PlaceUnavailable):
                 return
-            self._spares.refill(request.chat, wanted)
+            self._spares.refill(chat, wanted)
 
-        asyncio.get_running_loop().call_later(_REFILL_AFTER, fill)
+        loop = asyncio.get_running_loop()
+        loop.call_later(_REFILL_AFTER, lambda: threading.Thread(target=look, name="conch-spare", daemon=True).start())
 
     def _want(self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, open: bool) -> Want:
         empty = self._house.empty()
