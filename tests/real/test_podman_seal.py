@@ -77,13 +77,14 @@ async def place(docker_host: Reached, tmp_path: Path) -> AsyncIterator[Container
     assert docker_host.boxes(conch_work="1") == []
 
 
+@pytest.mark.timeout(300)
 def test_it_holds_for_an_ordinary_user_on_a_podman_of_their_own(ordinary_user: Person, rootless_podman: Podman) -> None:
     left_out = ["ordinary_user"]
     if "pids" not in rootless_podman.cli("info", "--format={{.Host.CgroupControllers}}").stdout:
         left_out.append("test_the_limits_are_the_kernels")  # it has no control groups; see "where_no_limit_holds"
     env = {**env_for(rootless_podman), "CI": "1"}
     chosen = f"not ({' or '.join(left_out)})"
-    done = ordinary_user.pytest("-q", "-x", __file__, "-k", chosen, env=env, timeout=110)
+    done = ordinary_user.pytest("-q", "-x", __file__, "-k", chosen, env=env, timeout=280)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert int(done.stdout.rpartition(" passed")[0].split()[-1]) > 30
 

@@ -255,6 +255,8 @@ async def test_one_that_ended_by_itself(make: Make, double: EngineDouble, work: 
     await run(place, work)
     (old,) = await made(place, double)
     double.end(old)
+    life = place._spares._chats["c"].spares[0].life
+    await until(lambda: not life.waits, 5, "the engine says so")
     assert how(await run(place, work)) == "made for it"
 
 

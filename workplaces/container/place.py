@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -297,20 +298,24 @@ class Container:
         """The chat's next spare, once whoever waits for this command's result has it.
 
         It is sealed, as most commands are, unless the chat's last two were open and no list of hosts holds for them.
+        The folder is looked at anew: the command may have changed it.
         """
-        count = self._opened[request.chat] = self._opened.get(request.chat, 0) + 1 if request.open else 0
-        opened, same = count > 1 and not listed, ground.want
+        chat, engine, image = request.chat, ground.engine, ground.image
+        if not chat:
+            return
+        count = self._opened[chat] = self._opened.get(chat, 0) + 1 if request.open else 0
+        opened = count > 1 and not listed
+        wish = RunRequest(command="", folder=request.folder, chat=chat, open=opened, protected=request.protected)
 
-        def fill() -> None:
+        def look() -> None:
             try:
-                wanted = same
-                if same.open != opened:
-                    wanted = self._want(request, ground.folder, ground.engine, ground.image, opened)
+                wanted = self._want(wish, self._look(wish), engine, image, opened)
             except (OSError, PlaceUnavailable):
                 return
-            self._spares.refill(request.chat, wanted)
+            self._spares.refill(chat, wanted)
 
-        asyncio.get_running_loop().call_later(_REFILL_AFTER, fill)
+        loop = asyncio.get_running_loop()
+        loop.call_later(_REFILL_AFTER, lambda: threading.Thread(target=look, name="conch-spare", daemon=True).start())
 
     def _want(
         self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, open: bool, door: str = ""
