@@ -164,6 +164,7 @@ class Container:
 
     async def run(self, request: RunRequest) -> RunResult:
         """Runs one command in a fresh box. See ``WorkPlace.run``."""
+        _check_command(request.command)
         began = time.monotonic()
         try:
             for attempt in range(1, _TRIES + 1):
@@ -181,7 +182,6 @@ class Container:
 
     async def _attempt(self, request: RunRequest, *, first: bool, last: bool) -> RunResult | None:
         """One box. None when nothing ran because what was known of the folder, engine or image is no longer so."""
-        _check_command(request.command)
         ahead = first and self._spares.waits_for(request.chat, open=request.open)
         protected = tuple(dict.fromkeys((*request.protected, *self._protected(), self._house.folder)))
         ground = await self._same_ground(request, protected) if ahead else None
