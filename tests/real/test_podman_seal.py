@@ -188,8 +188,8 @@ async def test_where_no_limit_holds_it_is_said(run: Run, place: Container, docke
 async def test_too_many_processes_are_refused_and_the_next_command_is_none_the_worse(
     run: Run, docker_host: Podman | Reached
 ) -> None:
-    """By control groups, or by the kernel's count for the box's own user namespace. Until that box is gone Podman itself
-    may find no room for the programs that it starts."""
+    """By control groups, or by the kernel's count for the box's own user namespace. Until that box is gone Podman
+    itself may find no room for the programs that it starts."""
     result = await run("n=0; while [ $n -lt 700 ]; do sleep 30 & n=$((n+1)); done")
     assert "Cannot fork" in result.output.text
     assert result.code == 2
