@@ -11,6 +11,12 @@ from workplaces.repository.look import named_in
 from workplaces.words import PLACE_WORDS
 
 
+def needs_look(folder: WorkFolder, printed: str, *, open: bool) -> bool:
+    """Whether ``look_after`` could have anything to do or to say. Touches no disk: it is asked after every command."""
+    changes = not open and bool(folder.repository.links or folder.repository.missing)
+    return changes or "not a git repository" in printed or (open and "worktrees" in printed)
+
+
 def look_after(folder: WorkFolder, printed: str, *, open: bool) -> str:
     """Takes out of git's way what a sealed command put there, and says why git did not find its repository. Gives the
     words for both, for the person and the model. Touches the disk; call it when the command is dead."""
