@@ -194,6 +194,20 @@ async def test_a_setuid_program_gives_nothing(run: Run, opened: bool) -> None:
     assert result.code != 0
 
 
+async def test_a_sealed_box_has_a_network_of_its_own_with_nothing_in_it(run: Run) -> None:
+    """Docker does not manage it (``box.seal`` says why), so all that it gives otherwise is looked for in the box."""
+    server = (
+        "require('http').createServer((q, r) => r.end('hi')).listen(8080, () => require('http')"
+        ".get('http://localhost:8080', r => { console.log(r.statusCode); process.exit() }))"
+    )
+    looks = ("readlink /proc/self/ns/net", "tail -n +3 /proc/net/dev | cut -d: -f1", f'node -e "{server}"')
+    seen = (await run("; ".join((*looks, "cat /etc/resolv.conf; tail -n +2 /proc/net/route")))).output
+    space, device, *rest = seen.out.split()
+    assert space != Path("/proc/self/ns/net").readlink().as_posix()
+    assert (device, rest) == ("lo", ["200"]), "no other device, no name server, no way out, and localhost has its name"
+    assert seen.err == ""
+
+
 async def test_the_proof_says_what_was_read_back(run: Run, work: Path, docker_host: Dockerd) -> None:
     repository(work)
     (work / "key").write_text("SECRET")

@@ -328,6 +328,7 @@ class Container:
             open=open,
             user=_person(engine),
             empty=empty,
+            hosts=self._house.hosts(),
             top=top,
             options=options,
             volumes=image.volumes,

@@ -17,13 +17,14 @@ from workplaces.container.engine import Engine
 
 log = logging.getLogger(__name__)
 
+_HOSTS = b"127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 _RETRIES = (0.2, 0.5, 1, 2, 4, 8, 16, 30, 60)
 
 
 class House:
-    """What a container needs in Conch's home: this installation's id, and the empty file laid over keys.
+    """What a container needs in Conch's home: this installation's id, the empty file laid over keys, and names.
 
-    Both are made when first asked for, in a folder that only the person may enter.
+    They are made when first asked for, in a folder that only the person may enter.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -46,14 +47,23 @@ class House:
 
     def empty(self) -> Path:
         """The empty, read-only file, looked at each time: it is what stands between a command and a key."""
-        file = self.folder / "empty"
+        return self._file("empty", b"")
+
+    def hosts(self) -> Path:
+        """What a box without the engine's network has as ``/etc/hosts``: its own names, as hosts(5) has them."""
+        return self._file("hosts", _HOSTS)
+
+    def _file(self, name: str, content: bytes) -> Path:
+        file = self.folder / name
         with contextlib.suppress(OSError):
             found = file.lstat()
-            if stat.S_ISREG(found.st_mode) and found.st_size == 0 and stat.S_IMODE(found.st_mode) == 0o444:
+            plain = stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o444
+            if plain and found.st_size == len(content) and (not content or file.read_bytes() == content):
                 return file
         self._make_folder()
-        new = file.with_name(f"empty.{secrets.token_hex(8)}")
-        new.touch(0o444, exist_ok=False)
+        new = file.with_name(f"{name}.{secrets.token_hex(8)}")
+        new.touch(0o600, exist_ok=False)
+        new.write_bytes(content)
         new.chmod(0o444)
         new.replace(file)
         return file
