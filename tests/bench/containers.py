@@ -48,6 +48,7 @@ MOST_OUTPUT_MB = 40.0
 MOST_SPARE_MB = 6.0
 TRAIN, PAUSE, FILES = 24, 0.3, 10_000
 _SIZE = 100 * 1024 * 1024
+_QUIET = 0.1  # seconds for the engine to tidy up after the other subject's box, as between two commands of a chat
 _CHAT = "bench"
 
 
@@ -254,6 +255,7 @@ class Bench:
 
     def _spare(self) -> float:
         self._warm()
+        time.sleep(_QUIET)
         began = time.perf_counter()
         self._tool("true")
         return time.perf_counter() - began
