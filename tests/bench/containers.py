@@ -244,6 +244,7 @@ class Bench:
         for chat in "abcd":
             self._one(self._with, "true", chat=chat)
         self._settle(4)
+        time.sleep(10 * _QUIET)  # what the engine started to make and remove boxes has ended then
         chats = self._with._spares._chats.values()
         boxes = [spare.life.box for chat in chats for spare in chat.spares]
         own = [process for process in psutil.process_iter() if any(box in _words(process) for box in boxes)]

@@ -85,15 +85,15 @@ def test_every_flag_of_the_seal(work: Path) -> None:
 
 def test_docker_here_does_not_manage_the_network_of_a_sealed_box(work: Path) -> None:
     names = Path("/conch/hosts")
-    sealed = body(work, hosts=names)
+    sealed = body(work, etc_hosts=names)
     assert (sealed["NetworkDisabled"], sealed["HostConfig"]["NetworkMode"]) == (True, "none")
     assert targets(sealed)["/etc/hosts"] == ("bind", str(names), True)
     for made in (
-        body(work, hosts=names, open=True),
-        body(work, hosts=names, facts=replace(FACTS, native=False), top="x"),
-        body(work, hosts=names, facts=replace(FACTS, selinux=True)),
-        body(work, hosts=names, facts=replace(FACTS, kind="podman")),
-        body(work, hosts=names, options=Options(runtime="runsc")),
+        body(work, etc_hosts=names, open=True),
+        body(work, etc_hosts=names, facts=replace(FACTS, native=False), top="x"),
+        body(work, etc_hosts=names, facts=replace(FACTS, selinux=True)),
+        body(work, etc_hosts=names, facts=replace(FACTS, kind="podman")),
+        body(work, etc_hosts=names, options=Options(runtime="runsc")),
     ):
         assert "NetworkDisabled" not in made
         assert "/etc/hosts" not in targets(made)

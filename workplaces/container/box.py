@@ -117,10 +117,11 @@ class BoxAsk:
     """What a box is wanted for. Not for which command: it is given that later.
 
     ``user`` is ``uid:gid``, empty for the image's own user (Windows has no uid). ``volumes`` are the image's own.
-    ``empty`` is a file of Conch's own with nothing in it, ``hosts`` one with a box's own names. ``top`` is what
-    ``ground.top_level`` gives, where the engine is not on this very kernel. ``installation`` and ``owner`` say whose
-    box it is, so that one left behind can be told from another Conch's. ``door`` is the id of the container whose
-    network an open box shares, which has none but the way to the allowed hosts; empty for the engine's.
+    ``empty`` is a file of Conch's own with nothing in it, ``etc_hosts`` one for a box's ``/etc/hosts``, None for
+    the engine's. ``top`` is what ``ground.top_level`` gives, where the engine is not on this very kernel.
+    ``installation`` and ``owner`` say whose box it is, so that one left behind can be told from another Conch's.
+    ``door`` is the id of the container whose network an open box shares, which has none but the way to the allowed
+    hosts; empty for the engine's.
     """
 
     image: str
@@ -128,7 +129,7 @@ class BoxAsk:
     open: bool
     user: str
     empty: Path
-    hosts: Path | None = None
+    etc_hosts: Path | None = None
     top: str = ""
     options: Options = Options()
     volumes: tuple[str, ...] = ()
@@ -174,8 +175,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
       ``StdinOnce``: when that connection ends, so does the waiting shell. The command's own stdin is at its end.
     * ``AutoRemove`` off: it is removed explicitly, after its code and its OOM state were read.
     """
-    unmanaged = not ask.open and _may_be_unmanaged(ask, facts)
-    names = [_mount(str(ask.hosts), "/etc/hosts", read_only=True)] if unmanaged else []
+    unmanaged = _unmanaged(ask, facts)
     host: dict[str, Any] = {
         "AutoRemove": False,
         "CapDrop": ["ALL"],
@@ -192,7 +192,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
         ],
         "Mounts": [
             *_volumes(ask),
-            *names,
+            *unmanaged,
             *_labelled(mounts(ask.folder, open=ask.open, empty=ask.empty), ask.folder, facts),
         ],
     }
@@ -234,11 +234,13 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
     }
 
 
-def _may_be_unmanaged(ask: BoxAsk, facts: EngineFacts) -> bool:
-    """Not where a file of Conch's home may not be shared with the engine, or not be readable in the box, nor with a
-    runtime that makes the network itself."""
-    here = facts.native and not facts.selinux and not ask.options.runtime
-    return ask.hosts is not None and facts.kind == "docker" and here
+def _unmanaged(ask: BoxAsk, facts: EngineFacts) -> list[dict[str, Any]]:
+    """What stands for what Docker gives a box whose network it manages. Empty where it has to manage it: where a file
+    of Conch's home may not be shared with it or not be readable in the box, or the runtime makes the network itself."""
+    here = facts.kind == "docker" and facts.native and not facts.selinux and not ask.options.runtime
+    if ask.open or not here or ask.etc_hosts is None:
+        return []
+    return [_mount(str(ask.etc_hosts), "/etc/hosts", read_only=True)]
 
 
 def words_of(command: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -183,7 +183,7 @@ def ask_same(engine: Engine, image: Image) -> Callable[[], bool]:
         path = f"/v{engine.facts.api}/images/json?filters={quote(json.dumps({'reference': [name]}))}"
     try:
         asked = ask(engine.endpoint, path, CONNECT_LIMIT)
-    except OSError:
+    except (OSError, ValueError, AttributeError, TypeError):
         return lambda: False
 
     def same() -> bool:

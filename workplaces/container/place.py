@@ -328,7 +328,7 @@ class Container:
             open=open,
             user=_person(engine),
             empty=empty,
-            hosts=self._house.hosts(),
+            etc_hosts=self._house.etc_hosts(),
             top=top,
             options=options,
             volumes=image.volumes,

@@ -22,7 +22,7 @@ _RETRIES = (0.2, 0.5, 1, 2, 4, 8, 16, 30, 60)
 
 
 class House:
-    """What a container needs in Conch's home: this installation's id, the empty file laid over keys, and names.
+    """What a container needs in Conch's home: this installation's id, and the files laid over others.
 
     They are made when first asked for, in a folder that only the person may enter.
     """
@@ -49,7 +49,7 @@ class House:
         """The empty, read-only file, looked at each time: it is what stands between a command and a key."""
         return self._file("empty", b"")
 
-    def hosts(self) -> Path:
+    def etc_hosts(self) -> Path:
         """What a box without the engine's network has as ``/etc/hosts``: its own names, as hosts(5) has them."""
         return self._file("hosts", _HOSTS)
 
