@@ -31,19 +31,24 @@ class House:
         self.folder = folder
 
     def installation(self) -> str:
-        """A random id, made once. A damaged one is replaced: its boxes are then nobody's that we know."""
+        """A random id, made once: whoever makes it first, every other gets that one, or its boxes would be nobody's.
+        A damaged one is replaced: its boxes are then nobody's that we know."""
         file = self.folder / "id"
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            text = file.read_text("ascii").strip()
-            if len(text) == 32 and text.isalnum():
-                return text
+        if known := _id_in(file):
+            return known
         self._make_folder()
         made = secrets.token_hex(16)
         new = file.with_name(f"id.{made}")
         new.touch(0o600, exist_ok=False)
         new.write_text(made, "ascii")
-        new.replace(file)
-        return file.read_text("ascii").strip()  # another Conch may have been a moment later: the last one holds
+        try:
+            os.link(new, file)  # fails where there is one, which a rename does not
+        except OSError:
+            if not _id_in(file):  # it is damaged, or this file system knows no links
+                new.replace(file)
+        finally:
+            new.unlink(missing_ok=True)
+        return file.read_text("ascii").strip()
 
     def empty(self) -> Path:
         """The empty, read-only file, looked at each time: it is what stands between a command and a key."""
@@ -71,6 +76,14 @@ class House:
     def _make_folder(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
+
+
+def _id_in(file: Path) -> str:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = file.read_text("ascii").strip()
+        if len(text) == 32 and text.isalnum():
+            return text
+    return ""
 
 
 def owner() -> str:
