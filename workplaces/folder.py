@@ -6,6 +6,7 @@ and compares device and inode, never spelling: ``/home/me``, ``/home/me/x/..`` a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -92,7 +93,7 @@ def check_folder(folder: Path, protected: Iterable[Path] = (), home: Path | None
     here = (found.st_dev, found.st_ino)
     _refuse_system(path, real, here, home or Path.home())
     seen = [(place, real_place) for place in protected if (real_place := _resolve(place)) is not None]
-    above = {identity for parent in (real, *real.parents) if (identity := _identity(parent))}
+    above = _identities((real, *real.parents))
     for place, real_place in seen:
         if _identity(real_place) in above:
             raise _refused("folder.protected", path, place=shown(place))
@@ -150,12 +151,20 @@ def _refuse_system(path: Path, real: Path, here: _Identity, home: Path) -> None:
     if real.parent == real:
         raise _refused("folder.disk", path)
     real_home = _resolve(home)
-    if real_home and here in {_identity(parent) for parent in (real_home, *real_home.parents)}:
+    if real_home and here in _identities((real_home, *real_home.parents)):
         raise _refused("folder.home", path)
-    under = {identity for name in _NEVER_UNDER if (identity := _identity(Path(name)))}
-    system = {identity for name in _SYSTEM if (identity := _identity(Path(name)))}
-    if here in system or any(_identity(parent) in under for parent in (real, *real.parents)):
+    if here in _identities(_SYSTEM) or not _identities(_NEVER_UNDER).isdisjoint(_identities((real, *real.parents))):
         raise _refused("folder.system", path)
+
+
+def _identities(paths: Iterable[str | Path]) -> set[_Identity]:
+    """Of those that are there."""
+    found = set()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            seen = os.stat(path)  # noqa: PTH116 - many, for every command
+            found.add((seen.st_dev, seen.st_ino))
+    return found
 
 
 def _covers(here: _Identity, places: Iterable[Path]) -> tuple[Cover, ...]:

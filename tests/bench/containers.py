@@ -169,11 +169,12 @@ class Bench:
         conch: list[float] = []
         base: list[float] = []
         for _ in range(2):
-            for subject, taken in ((lambda: self._tool("true"), conch), (lambda: self._run("true"), base)):
+            run = timed(lambda: self._run("true"))
+            for subject, taken in ((lambda: self._tool("true"), conch), (run, base)):
                 self._warm()
                 times = []
                 for _ in range(TRAIN):
-                    times.append(timed(subject)())
+                    times.append(subject())
                     time.sleep(0) if not pause else self._runner.run(asyncio.sleep(pause))
                 taken += times if pause else [sum(times) / len(times)]
         return {name: Samples(tuple(conch)), f"{self._cli} run, {name}": Samples(tuple(base))}
@@ -257,9 +258,7 @@ class Bench:
     def _spare(self) -> float:
         self._warm()
         time.sleep(_QUIET)
-        began = time.perf_counter()
-        self._tool("true")
-        return time.perf_counter() - began
+        return self._tool("true")
 
     def _warm(self) -> None:
         """Until a spare waits, and nothing is being made or taken away."""
@@ -285,18 +284,20 @@ class Bench:
         self.name = result.proof.details["engine"]
         return result
 
-    def _tool(self, command: str) -> None:
-        """As a model's call runs it."""
+    def _tool(self, command: str) -> float:
+        """As a model's call runs it, on a loop that runs already. Gives the seconds."""
 
-        async def once() -> None:
+        async def once() -> float:
+            began = time.perf_counter()
             setting = Setting(chat=_CHAT, folder=self._folder, spill=self._spill)
             none: Callable[[object], None] = lambda event: None  # noqa: E731
             ended = await run_tool(
                 self._with, Command(text=command), setting, step="s", open=False, put=none, show=none
             )
             assert ended.outcome == "ok", ended
+            return time.perf_counter() - began
 
-        self._runner.run(once())
+        return self._runner.run(once())
 
     def _run(self, command: str) -> None:
         line = [*self._line("--rm"), "-c", command]

@@ -197,6 +197,8 @@ def test_the_line_is_one_command_to_the_shell_and_holds_the_mark_only_after_it()
     ran = line.index(b'exec "$@"')
     assert b"MARK" not in line[:ran]
     assert line.count(b"MARK") == 2
+    assert b"oom" in line
+    assert b"oom" not in line_for("x", "MARK", memory=False)
     assert b"kill" not in line_for("x", ""), "a shell that says no mark ends with its command"
 
 

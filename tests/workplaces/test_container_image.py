@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +232,38 @@ async def test_an_engine_that_does_not_begin_to_pull_is_let_go(double: EngineDou
             await images.ensure(engine, NEW)
     assert time.monotonic() - began < 1
     await until(lambda: not any(thread.name == "conch-pull" for thread in threading.enumerate()), 3)
+
+
+async def test_an_engine_is_not_asked_again_while_its_list_of_images_is_the_same(
+    double: EngineDouble, engine: Engine, tmp_path: Path
+) -> None:
+    kept = tmp_path / "images.json"
+    engine = replace(engine, facts=replace(engine.facts, images=str(kept)))
+    images = Images()
+    image = await images.ensure(engine, "double:1")
+
+    def asked() -> int:
+        before = len(double.asked)
+        assert images.ask_same(engine, image)()
+        return len(double.asked) - before
+
+    assert [asked(), asked()] == [1, 1], "there is no such list"
+    kept.write_text("[]")
+    assert [asked(), asked()] == [1, 1], "it was written in this moment"
+    os.utime(kept, (1, 1))
+    with pytest.MonkeyPatch.context() as patch:
+        later = time.time() + 60
+        patch.setattr(time, "time", lambda: later)
+        assert [asked(), asked(), asked()] == [1, 0, 0]
+        (tmp_path / "new").write_text("[]")
+        (tmp_path / "new").replace(kept)
+        assert [asked(), asked()] == [1, 0]
+        double.images["double:1"] = {**double.images["double:1"], "Id": "sha256:other"}
+        assert images.ask_same(engine, image)(), "the list did not change"
+        (tmp_path / "new").write_text("[1]")
+        (tmp_path / "new").replace(kept)
+        assert not images.ask_same(engine, image)()
+        assert not images.ask_same(engine, image)(), "what was no longer so is asked each time"
 
 
 @pytest.mark.parametrize(

@@ -290,6 +290,15 @@ def test_facts_are_podmans_own() -> None:
     assert not facts_of(info()).native
 
 
+def test_where_podman_keeps_its_list_of_images() -> None:
+    store = {"graphRoot": "/g", "graphDriverName": "overlay", "graphOptions": {"overlay.mountopt": "nodev"}}
+    here = info(kernel=platform.release())
+    assert facts_of({**here, "store": store}).images == "/g/overlay-images/images.json"
+    assert facts_of({**here, "store": {**store, "graphOptions": {"overlay.imagestore": "/i"}}}).images == ""
+    assert facts_of({**info(), "store": store}).images == "", "the file would be in another machine"
+    assert facts_of(here).images == ""
+
+
 def test_a_rootless_docker_is_used_and_root_inside_is_the_person() -> None:
     told = {**INFO, "SecurityOptions": ["name=seccomp,profile=builtin", "name=rootless", "name=cgroupns"]}
     facts = read_facts(ENDPOINT, VERSION, told, "1.43")

@@ -74,12 +74,13 @@ def read_facts(
         raise Unusable("userns", endpoint)
     system = str(info.get("OperatingSystem", ""))
     kernel = str(info.get("KernelVersion", ""))
+    native = sys.platform == "linux" and kernel == platform.release() and "Docker Desktop" not in system
     return EngineFacts(
         name="Podman" if podman is not None else "Docker",
         version=str(version["Version"]),
         api=api,
         system=system,
-        native=sys.platform == "linux" and kernel == platform.release() and "Docker Desktop" not in system,
+        native=native,
         cpus=max(1, int(info["NCPU"])),
         memory=max(0, int(info["MemTotal"])),
         cgroups=str(info.get("CgroupVersion", "1")),
@@ -91,7 +92,16 @@ def read_facts(
         runtimes=() if podman is not None else tuple(sorted(info.get("Runtimes") or {})),
         gpus=podman is None and _has_gpus(info),
         selinux=any("name=selinux" in option for option in options) and enforcing(),
+        images=_images(podman.get("store") or {}) if podman is not None and native else "",
     )
+
+
+def _images(store: Mapping[str, Any]) -> str:
+    """The list of a Podman's images (containers-storage). None where some lie in another store (imagestore)."""
+    root, driver = store.get("graphRoot"), store.get("graphDriverName")
+    if not root or not driver or any("image" in str(option).lower() for option in store.get("graphOptions") or ()):
+        return ""
+    return f"{root}/{driver}-images/images.json"
 
 
 def _limits(info: Mapping[str, Any], podman: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -73,12 +73,13 @@ def new_mark() -> str:
     return secrets.token_hex(_MARK_BYTES)
 
 
-def line_for(command: str | tuple[str, ...], mark: str) -> bytes:
+def line_for(command: str | tuple[str, ...], mark: str, *, memory: bool = True) -> bytes:
     """What the waiting shell is given: run this, end whatever it left, say ``mark`` on both streams, and end.
 
     After the mark come the exit code, ``there`` or ``missing`` (the program), and how often the kernel ended something
-    of the box for want of memory. It is said again until it is out: a command may have left its output non-blocking.
-    Then the shell ends without another look at its stdin, into which a command could have written.
+    of the box for want of memory (0 without ``memory``: no limit holds). It is said again until it is out: a command
+    may have left its output non-blocking. Then the shell ends without another look at its stdin, into which a command
+    could have written.
 
     Without a ``mark`` (the shell's memory is bare) the command takes the shell's place, and the box ends with it.
     """
@@ -93,7 +94,7 @@ def line_for(command: str | tuple[str, ...], mark: str) -> bytes:
         _RUN,
         "r=$? p=$1 n=0 o=",
         _END_ALL,
-        _MEMORY,
+        *([_MEMORY] if memory else []),
         f"until {say}; do :; done",
         f"until {say} >&3; do :; done",
         "exit $r; }\n",

@@ -25,7 +25,11 @@ Kind = Literal["docker", "podman"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFacts:
-    """What an engine says of itself. ``native``: it runs on this very kernel, so a folder's inode is the same there."""
+    """What an engine says of itself. ``native``: it runs on this very kernel, so a folder's inode is the same there.
+
+    ``images`` is the file here that holds which name stands for which of its images, where it keeps one: it writes that
+    anew at every change. Empty when there is none that tells of all of them.
+    """
 
     name: str = "Docker"
     version: str = ""
@@ -43,6 +47,7 @@ class EngineFacts:
     runtimes: tuple[str, ...] = ()
     gpus: bool = False
     selinux: bool = False
+    images: str = ""
 
     def user(self, uid: int, gid: int) -> str:
         """Who a box's command is, so that what it makes belongs to the person with these numbers.
@@ -107,11 +112,12 @@ class Engine:
         return self.inspect(box)
 
     def kill(self, box: str, limit: float) -> None:
-        """Kills what runs in it. An engine that says no ("not running" any more, or not yet) is no trouble.
+        """Kills what runs in it, and may take it away as well. No trouble is made of an engine that says no ("not
+        running" any more, or not yet).
 
         On a connection of its own: the SDK's stay open, one for each that was ever used at once. Raises OSError.
         """
-        wire.post(self.endpoint, f"/v{self.facts.api}/containers/{box}/kill?signal=KILL", limit)
+        wire.send(self.endpoint, "POST", f"/v{self.facts.api}/containers/{box}/kill?signal=KILL", limit)
 
     def remove(self, box: str) -> bool:
         """Removes it with whatever runs in it and its volumes. True when the engine says that it is gone. No raising.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import os
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +30,7 @@ _REFERENCE = re.compile(
 )
 _LONGEST_NAME = 512
 _TOLD_EVERY = 0.1
+_FRESH = 1.0  # seconds
 
 # What an engine says when it could not get an image, told apart. The first that fits is meant.
 _REASONS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -100,6 +103,7 @@ class Images:
     def __init__(self, on_got: OnGot | None = None) -> None:
         self._known: dict[tuple[str, str], Image] = {}
         self._pulls: dict[tuple[str, str], _Pull] = {}
+        self._marks: dict[tuple[str, Reference, str], tuple[int, ...]] = {}
         self._on_got = on_got
 
     async def ensure(self, engine: Engine, name: str, on_progress: OnProgress | None = None) -> Image:
@@ -131,6 +135,26 @@ class Images:
         """Whether the image is here already. Fetches nothing. Raises PlaceUnavailable for a bad name."""
         reference = Reference.parse(name)
         return await in_thread(lambda: inspect(engine, reference) is not None, "conch-image")
+
+    def ask_same(self, engine: Engine, image: Image) -> Callable[[], bool]:
+        """Asks whether the image's name still stands for it, and gives what reads the answer, to be called once: the
+        engine looks it up meanwhile. Both block, for little more than the engine takes, and raise nothing; they may be
+        called from any thread. False when the engine does not say.
+
+        An engine whose list of images is a file here is not asked again until that file is another.
+        """
+        key = (engine.endpoint.address, image.reference, image.id)
+        listed = _listed(engine)
+        if listed and self._marks.get(key) == listed:
+            return lambda: True
+        same = _ask_same(engine, image)
+
+        def read() -> bool:
+            is_same = same()
+            self._marks[key] = listed if is_same else ()
+            return is_same
+
+        return read
 
     def forget(self, engine: Engine, image: Image) -> None:
         """The engine no longer has it."""
@@ -170,12 +194,8 @@ def inspect(engine: Engine, reference: Reference) -> Image | None:
     )
 
 
-def ask_same(engine: Engine, image: Image) -> Callable[[], bool]:
-    """Asks whether the image's name still stands for it, and gives what reads the answer, to be called once: the
-    engine looks it up meanwhile. Both block, for little more than the engine takes, and raise nothing.
-
-    False when the engine does not say. Asked without the SDK, which alone would take longer than a command may.
-    """
+def _ask_same(engine: Engine, image: Image) -> Callable[[], bool]:
+    """Asked without the SDK, which alone would take longer than a command may."""
     name = str(image.reference)
     path = f"/v{engine.facts.api}/images/{quote(name, safe='/:@')}/json"
     listed = engine.facts.kind == "podman" and ":" not in image.reference.tag  # Podman inspects longer than it lists
@@ -197,6 +217,19 @@ def ask_same(engine: Engine, image: Image) -> Callable[[], bool]:
             return False
 
     return same
+
+
+def _listed(engine: Engine) -> tuple[int, ...]:
+    """How the engine's own list of its images stands, where it keeps one here; nothing while that is fresh, since two
+    changes within one tick of the clock could look like none."""
+    if not engine.facts.images:
+        return ()
+    try:
+        seen = os.stat(engine.facts.images)  # noqa: PTH116 - for every command
+    except OSError:
+        return ()
+    mark = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+    return mark if abs(time.time() - seen.st_ctime) > _FRESH else ()
 
 
 def failed(reference: Reference, message: str, program: str = "docker") -> PlaceUnavailable:

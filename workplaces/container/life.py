@@ -143,6 +143,16 @@ class Life:
         return self._given > 0
 
     @property
+    def line(self) -> FirstLine | None:
+        """What it said before its command."""
+        return self._line
+
+    @property
+    def seen(self) -> Mapping[str, Any]:
+        """What the engine said of it once it was made, empty before that."""
+        return self._seen
+
+    @property
     def made(self) -> bool:
         """Whether its making has ended."""
         return self._made.is_set()
@@ -164,7 +174,7 @@ class Life:
     ) -> Ended:
         """Gives it its command, and ``output`` what that prints, until the command or the box has ended.
 
-        ``on_given`` is called in the same thread just before. Raises only what ``output`` does.
+        ``on_given`` is called in the same thread just after. Raises only what ``output`` does.
         """
         assert self._attached is not None  # noqa: S101 - it was made
         assert self._line is not None  # noqa: S101
@@ -172,12 +182,13 @@ class Life:
             if self._halted:
                 return Ended(started=False)
             self._given = time.monotonic()
-        on_given()
+        limited = "memory" in self._engine.facts.limits
         marks = Marks(mark := new_mark() if self._line.shut else "")
         if self._held:
             self._give(output, "err", self._held)
         try:
-            self._attached.sock.sendall(line_for(command, mark))
+            self._attached.sock.sendall(line_for(command, mark, memory=limited))
+            on_given()
             said = self._read(marks, output)
         except OSError as error:
             return self._see_end(str(error) or type(error).__name__)
@@ -188,7 +199,7 @@ class Life:
             clean=True,
             line=self._line,
             program=said.program,
-            memory=said.kills > 0 and "memory" in self._engine.facts.limits,
+            memory=limited and said.kills > 0,
             seconds=time.monotonic() - self._given,
             seen=self._seen,
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, Options, expected, seal, words_of
+from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, Options, words_of
 from workplaces.container.engine import Engine
 from workplaces.container.finding import Engines
 from workplaces.container.git import look_after, needs_look
@@ -18,7 +18,7 @@ from workplaces.container.ground import top_level
 from workplaces.container.hosts_door import DoorAsk
 from workplaces.container.hosts_doors import Doors, read_list
 from workplaces.container.hosts_doors import about as about_hosts
-from workplaces.container.image import Image, Images, ask_same
+from workplaces.container.image import Image, Images
 from workplaces.container.life import Going, Life, OnLeft
 from workplaces.container.limits import in_words
 from workplaces.container.paths import shown_inside
@@ -273,7 +273,7 @@ class Container:
         def look() -> _Ground | None:
             if not self._engines.same(engine):
                 return None
-            same = ask_same(engine, image)
+            same = self._images.ask_same(engine, image)
             try:
                 folder = self._look(request)
                 wanted = self._want(request, folder, engine, image, request.open)
@@ -319,7 +319,7 @@ class Container:
     def _want(
         self, request: RunRequest, folder: WorkFolder, engine: Engine, image: Image, open: bool, door: str = ""
     ) -> Want:
-        empty, options = self._house.empty(), self._options()
+        options = self._options()
         _check_options(options, engine)
         top = "" if engine.facts.native else top_level(folder)
         ask = BoxAsk(
@@ -327,7 +327,7 @@ class Container:
             folder=folder,
             open=open,
             user=_person(engine),
-            empty=empty,
+            empty=self._house.empty(),
             etc_hosts=self._house.etc_hosts(),
             top=top,
             options=options,
@@ -337,7 +337,7 @@ class Container:
             owner=owner(),
             door=door,
         )
-        return want(engine, image, folder, seal(ask, engine.facts), expected(folder, engine.facts, top), empty=empty)
+        return want(engine, image, ask)
 
     def _on_left(self, engine: Engine) -> OnLeft:
         return lambda name, late: self._leftovers.add(engine, name, late=late)

@@ -76,6 +76,11 @@ class PodmanEngine(Engine):
             time.sleep(pause)
             pause = min(pause * 1.3, _LONGEST_PAUSE)
 
+    def kill(self, box: str, limit: float) -> None:
+        """Removes it at once, which kills just as quickly. After a mere kill Podman waits for the end, tidies up and is
+        asked to remove it, all three for one lock: Stop took three times as long."""
+        wire.send(self.endpoint, "DELETE", f"/v{self.facts.api}/containers/{box}?force=true&v=true", limit)
+
     def _is_busy(self, error: Any) -> bool:
         """It says 500 where Docker says 409, to a box that is on its way."""
         return super()._is_busy(error) or (error.status_code == 500 and "state improper" in str(error.explanation))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from workplaces.container.box import Expected
@@ -53,6 +54,7 @@ class Run:
         self._life = life
         self._expected = expected
         self._going = going
+        self._proof: Proof | None = None
 
     async def result(self) -> RunResult:
         """Raises NotNow and PlaceUnavailable when nothing ran, Stopped when cancelled.
@@ -61,46 +63,48 @@ class Run:
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
-        given: asyncio.Future[None] = loop.create_future()
-        told: asyncio.Future[Ended] = loop.create_future()
         life = self._life
+        in_time: asyncio.Future[bool] = loop.create_future()  # False when the time is over
+        limit = loop.call_later(START_LIMIT, _settle, in_time, False)
+        told: list[Ended] = []
 
-        def on_given() -> None:
+        def given() -> None:
+            nonlocal limit
+            limit.cancel()
+            if not in_time.done():  # the command's own time begins when it does
+                own = min(max(self._request.timeout, 0.0), LONGEST_TIMEOUT)
+                limit = loop.call_later(own, _settle, in_time, False)
+                self._proof = self._prove(life, Ended(line=life.line, seen=life.seen))  # while the command runs
+
+        def ended(how: Ended) -> None:
+            told.append(how)
+            _settle(in_time, True)
+
+        def say(what: Callable[..., None], *words: Any) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(_settle, given, None)
-
-        def on_ended(ended: Ended) -> None:
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(_settle, told, ended)
+                loop.call_soon_threadsafe(what, *words)
 
         def work() -> Ended:
-            request = self._request
+            request, on_given, on_ended = self._request, lambda: say(given), lambda how: say(ended, how)
             return live(life, self._going, request.command, request.output, on_given=on_given, on_ended=on_ended)
 
         gone = in_thread(work, "conch-box")
+        gone.add_done_callback(lambda _: _settle(in_time, True))
         try:
-            in_time = await self._watch({told, gone}, given)
+            is_over = await in_time
         except asyncio.CancelledError:
-            ended, _ = await to_the_end(self._end(life, gone))
-            raise self._stopped(life, ended, loop.time() - began) from None
-        if in_time:
-            return await self._finished(life, (told if told.done() else gone).result(), loop.time() - began)
-        ended, cancelled = await to_the_end(self._end(life, gone))
+            how, _ = await to_the_end(self._end(life, gone))
+            raise self._stopped(life, how, loop.time() - began) from None
+        finally:
+            limit.cancel()
+        if is_over:
+            return await self._finished(life, told[0] if told else gone.result(), loop.time() - began)
+        how, cancelled = await to_the_end(self._end(life, gone))
         if cancelled:
-            raise self._stopped(life, ended, loop.time() - began)
-        if ended is not None and not ended.started:
+            raise self._stopped(life, how, loop.time() - began)
+        if how is not None and not how.started:
             raise silent(self._engine, "it did not start a box in time")
-        return await self._timed_out(life, ended, loop.time() - began)
-
-    async def _watch(self, ends: set[asyncio.Future[Ended]], given: asyncio.Future[None]) -> bool:
-        """Waits for the end. False when the time is over: the command's own, which begins when it does."""
-        waiting: set[asyncio.Future[Any]] = {*ends, given}
-        await asyncio.wait(waiting, timeout=START_LIMIT, return_when=asyncio.FIRST_COMPLETED)
-        if not given.done() or any(end.done() for end in ends):
-            return any(end.done() for end in ends)
-        limit = min(max(self._request.timeout, 0.0), LONGEST_TIMEOUT)
-        done, _ = await asyncio.wait(ends, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
-        return bool(done)
+        return await self._timed_out(life, how, loop.time() - began)
 
     async def _end(self, life: Life, done: asyncio.Future[Ended]) -> Ended | None:
         """Ends the command and its box. Gives how it ended, None when its end was not seen."""
@@ -155,6 +159,8 @@ class Run:
         )
 
     def _prove(self, life: Life, ended: Ended | None) -> Proof:
+        if self._proof is not None and ended is not None and ended.line and ended.seen is life.seen:
+            return self._proof
         return prove(self._engine, self._image, self._folder, life, ended, open=self._request.open)
 
     def _not_started(self, life: Life, ended: Ended) -> Exception:

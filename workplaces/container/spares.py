@@ -10,13 +10,14 @@ import json
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workplaces.container.box import Expected
-from workplaces.container.engine import Engine
+from workplaces.container.box import BoxAsk, Expected, expected, seal
+from workplaces.container.engine import Engine, EngineFacts
 from workplaces.container.image import Image
 from workplaces.container.life import Going, Life, OnLeft
 from workplaces.folder import WorkFolder
@@ -60,15 +61,15 @@ class Want:
     open: bool
 
 
-def want(
-    engine: Engine, image: Image, folder: WorkFolder, body: Mapping[str, Any], expected: Expected, *, empty: Path
-) -> Want:
+def want(engine: Engine, image: Image, ask: BoxAsk) -> Want:
     """The key holds all that a box is made from: every flag of the seal as the engine is told it, and what the names in
     it stood for: which engine, which image, which folder, which ``.git``, which empty file over the keys.
 
     Raises OSError when the empty file is gone.
     """
-    laid_over = os.stat(empty)  # noqa: PTH116 - read with the rest, as numbers
+    folder = ask.folder
+    laid_over = os.stat(ask.empty)  # noqa: PTH116 - read with the rest, as numbers
+    body, told = _sealed(ask, engine.facts)
     key = {
         "engine": [engine.endpoint.address, repr(engine.facts)],
         "image": image.id,
@@ -76,12 +77,25 @@ def want(
         "git": [folder.git, folder.git_identity],
         "over": [_which(folder.real / path) for path in _over(folder)],
         "empty": [laid_over.st_dev, laid_over.st_ino, laid_over.st_ctime_ns],
-        # the time in what it must see first is for that moment; which folder it is, is above
-        "body": {name: value for name, value in body.items() if name != "Cmd"},
     }
-    network = body["HostConfig"]["NetworkMode"]
-    text = json.dumps(key, sort_keys=True)
-    return Want(engine=engine, body=body, expected=expected, key=text, open=network != "none")
+    text = json.dumps(key, sort_keys=True) + told
+    must_see = expected(folder, engine.facts, ask.top)
+    return Want(engine=engine, body=body, expected=must_see, key=text, open=ask.open)
+
+
+_told: deque[tuple[BoxAsk, EngineFacts, Mapping[str, Any], str]] = deque(maxlen=4)
+
+
+def _sealed(ask: BoxAsk, facts: EngineFacts) -> tuple[Mapping[str, Any], str]:
+    """The box's body and what of it is in the key. Kept for the next command, which most often asks for the same."""
+    for asked, of, body, told in tuple(_told):
+        if asked == ask and of == facts:
+            return body, told
+    body = seal(ask, facts)
+    # the time in what it must see first is for that moment; which folder it is, is in the key anyway
+    told = json.dumps({name: value for name, value in body.items() if name != "Cmd"}, sort_keys=True)
+    _told.append((ask, facts, body, told))
+    return body, told
 
 
 def _over(folder: WorkFolder) -> tuple[Path, ...]:

@@ -9,7 +9,7 @@ import secrets
 import stat
 import threading
 import time
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from workplaces.container.box import HOME_LABEL, OWNER_LABEL, WORK_LABEL
@@ -88,7 +88,12 @@ def _id_in(file: Path) -> str:
 
 def owner() -> str:
     """This process, so that it cannot be taken for a later one with its number: number, start, boot, namespace."""
-    return f"{os.getpid()}:{_started(os.getpid())}:{_boot()}:{_namespace()}"
+    return _owner(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _owner(process: int) -> str:
+    return f"{process}:{_started(process)}:{_boot()}:{_namespace()}"
 
 
 def is_gone(label: str) -> bool:

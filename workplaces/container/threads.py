@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import queue
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_IDLE_LIMIT = 5.0  # seconds that a thread waits for its next work: a command's few pieces come one after the other
+_MOST_IDLE = 4
+
 
 def in_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
     """Starts ``work`` in a daemon thread and gives the future of its answer, on the running loop.
 
-    A pool would be simpler and would hang: an engine that never answers holds its thread for as long as a request may
-    take, and a pool's threads are waited for at exit. A cancelled future lets go of the work; the work itself goes on.
+    The library's pool would hang: an engine that never answers holds its thread for as long as a request may take, and
+    a pool's threads are waited for at exit. A cancelled future lets go of the work; the work itself goes on.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -39,8 +43,50 @@ def in_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, answer, error)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    _start(run, name)
     return future
+
+
+class _Worker:
+    """A thread that did its work and waits a moment for more: to start one takes longer than to wake one."""
+
+    def __init__(self) -> None:
+        self._next: queue.SimpleQueue[tuple[Callable[[], None], str]] = queue.SimpleQueue()
+
+    def give(self, work: Callable[[], None], name: str) -> None:
+        self._next.put((work, name))
+
+    def run(self) -> None:
+        while True:
+            try:
+                work, name = self._next.get(timeout=_IDLE_LIMIT)
+            except queue.Empty:
+                with _lock:
+                    if self in _idle:
+                        _idle.remove(self)
+                        return
+                continue  # it was taken in this very moment: its work is on the way
+            threading.current_thread().name = name
+            work()
+            del work
+            threading.current_thread().name = "conch-idle"
+            with _lock:
+                if len(_idle) >= _MOST_IDLE:
+                    return
+                _idle.append(self)
+
+
+_idle: list[_Worker] = []
+_lock = threading.Lock()
+
+
+def _start(work: Callable[[], None], name: str) -> None:
+    with _lock:
+        worker = _idle.pop() if _idle else None
+    if worker is None:
+        worker = _Worker()
+        threading.Thread(target=worker.run, name=name, daemon=True).start()
+    worker.give(work, name)
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:

@@ -93,11 +93,11 @@ class EngineConnection(http.client.HTTPConnection):
             shut(raw)
 
 
-def post(endpoint: Endpoint, path: str, limit: float) -> int:
-    """One POST on a connection of its own, which is gone afterwards. Gives the status. Raises OSError."""
+def send(endpoint: Endpoint, method: str, path: str, limit: float) -> int:
+    """One request on a connection of its own, which is gone afterwards. Gives the status. Raises OSError."""
     connection = EngineConnection(endpoint, limit)
     try:
-        connection.request("POST", path)
+        connection.request(method, path)
         return connection.getresponse().status
     except http.client.HTTPException as error:
         raise BadAnswer(repr(error)) from error
