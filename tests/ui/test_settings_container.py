@@ -66,6 +66,29 @@ def test_what_a_stronger_engine_has_is_offered(conch_home: Path, qapp: QApplicat
     use(conch_home, again)
 
 
+def test_the_allowed_hosts_are_typed_and_what_is_none_says_so(conch_home: Path, qapp: QApplication) -> None:
+    async def script(person: Person) -> None:
+        await open_settings(person, "Security")
+        await person.replace("Allowed hosts", "pypi.org *.org")
+        await person.key(Qt.Key.Key_Return)
+        await person.sees("“*.org” would let through nearly everything")
+        assert "container.hosts" not in kept(conch_home)
+        await person.replace("Allowed hosts", "pypi.org, *.npmjs.org")
+        await person.key(Qt.Key.Key_Return)
+        await person.until(lambda: kept(conch_home).get("container.hosts") == "pypi.org, *.npmjs.org", "it is kept")
+        await person.until(lambda: "would let through" not in person.seen(), "nothing is wrong any more")
+
+    async def again(person: Person) -> None:
+        await open_settings(person, "Security")
+        await person.replace("Allowed hosts", "x")
+        await person.key(Qt.Key.Key_Backspace)
+        await person.key(Qt.Key.Key_Return)
+        await person.until(lambda: kept(conch_home).get("container.hosts") == "", "everything is reached again")
+
+    use(conch_home, script)
+    use(conch_home, again)
+
+
 def test_a_folders_own_image_is_offered_and_taken_when_pressed(conch_home: Path, qapp: QApplication) -> None:
     async def script(person: Person) -> None:
         folder = conch_home.parent / "project"

@@ -29,6 +29,7 @@ PLACED: Final[dict[str, tuple[str, str]]] = {
     "container.memory": ("security", "A box's memory"),
     "container.cpus": ("security", "A box's processors"),
     "container.spares": ("security", "Boxes made ahead"),
+    "container.hosts": ("security", "Allowed hosts"),
     "container.gpus": ("security", "Graphics processors in a box"),
     "container.runtime": ("security", "What isolates a box"),
 }

@@ -258,6 +258,8 @@ class Container:
         """Looks at everything, one after the other, and gets what is missing. Raises PlaceUnavailable."""
         folder = await in_thread(lambda: self._look(request), "conch-folder")
         engine = await self._engines.awake(request.on_progress)
+        if not _has(engine, self._options()):  # it may have been given what it lacked since it was asked
+            engine = await self._engines.find(look=True)
         image = await self._images.ensure(engine, self._image(), request.on_progress)
         wanted = await in_thread(lambda: self._want(request, folder, engine, image, request.open), "conch-body")
         return _Ground(folder, engine, image, wanted)
@@ -367,15 +369,20 @@ def _check_command(command: str | tuple[str, ...]) -> None:
         raise PlaceUnavailable(PLACE_WORDS["container.too-long"])
 
 
+def _has(engine: Engine, options: Options) -> bool:
+    return (not options.runtime or options.runtime in engine.facts.runtimes) and (not options.gpus or engine.facts.gpus)
+
+
 def _check_options(options: Options, engine: Engine) -> None:
     """Refuses, with words, what the engine has not. A box without it is not what the person chose."""
+    if _has(engine, options):
+        return
     step = NextStep(PLACE_WORDS["container.options.next"], action="settings:container.runtime")
     if options.runtime and options.runtime not in engine.facts.runtimes:
         has = ", ".join(engine.facts.runtimes) or PLACE_WORDS["container.runtime.own"]
         words = PLACE_WORDS["container.runtime"].format(engine=engine.name, name=options.runtime, has=has)
         raise PlaceUnavailable(words, next_step=step)
-    if options.gpus and not engine.facts.gpus:
-        raise PlaceUnavailable(PLACE_WORDS["container.gpus"].format(engine=engine.name), next_step=step)
+    raise PlaceUnavailable(PLACE_WORDS["container.gpus"].format(engine=engine.name), next_step=step)
 
 
 def _check_for_box(folder: WorkFolder) -> None:
