@@ -225,6 +225,58 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "ssh.lost.unknown": "Whether it still runs there is not known; it ends there once {host} hears nothing for a minute.",
     "ssh.unsure": "{host} did not say that all of the command has ended. Some of it may still run there.",
     "ssh.cut": "The connection to {host} broke, so part of the output is missing.",
+    # The mirror: the folder here, and its copy on another machine
+    "mirror.lost": "The connection to {where} broke.",
+    "mirror.lost.next": "Try again",
+    "mirror.silent": "{where} does not answer any more.",
+    "mirror.broken": "{where} answered in a way that Conch does not understand.",
+    "mirror.here": "The copy could not be kept in step on this computer: {reason}.",
+    "mirror.many": (
+        "The folder has more than {most} files, which is too many to keep a copy of on {where}. "
+        "A container works on the folder itself."
+    ),
+    "mirror.many.next": "Use a container",
+    "mirror.large": (
+        "The folder holds more than {most}, which is too much to keep a copy of on {where}. "
+        "A container works on the folder itself."
+    ),
+    "mirror.large.next": "Use a container",
+    "mirror.much": "{where} listed more files than a copy can have, so nothing came back.",
+    "mirror.back": "More than {most} MB changed on {where}, so none of it came back. It is still there.",
+    "mirror.there.home": "The account on {where} has no home folder.",
+    "mirror.there.home-closed": "Conch may not write in the home folder on {where}.",
+    "mirror.there.copy-closed": "Conch may not open its copy of the folder on {where}.",
+    "mirror.there.link": "Where the copy should be on {where} is a link, and Conch goes through none.",
+    "mirror.there.link.next": "Remove the link from ~/.conch-work there",
+    "mirror.there.no-stat": "{where} has no find or stat that tells when a file changed.",
+    "mirror.there.no-tar": "{where} has no tar, which files travel with.",
+    "mirror.there.no-tar.next": "Install tar there",
+    "mirror.there.space": "There is no room on {where} for the copy.",
+    "mirror.there.space.next": "Make room there",
+    # What the mirror says in a row
+    "mirror.new-copy": "The copy on {where} was gone, so the whole folder was sent again.",
+    "mirror.resent": "{count} files were missing on {where} and were sent again.",
+    "mirror.here-empty": "The folder here is empty. Nothing was removed on {where}.",
+    "mirror.unsure": "{where} could not be listed in full, so nothing was deleted here.",
+    "mirror.empty": "Nothing is left of the copy on {where}. Nothing was deleted here.",
+    "mirror.emptied": "{count} files were deleted on {where}. They were kept here.",
+    "mirror.kept": "{path} was deleted on {where} and changed here, so it was kept.",
+    "mirror.ask": "The command deleted {count} of {of} files on {where}. Delete them here too?",
+    # What it did not carry, and why
+    "mirror.left.link": "{path} is a link. Links are not carried.",
+    "mirror.left.special": "{path} is not a plain file.",
+    "mirror.left.protected": "{path} is a protected place.",
+    "mirror.left.dependency": "{path} is made by each side for itself.",
+    "mirror.left.outside": "{path} leads out of the folder.",
+    "mirror.left.deep": "{path} lies too deep.",
+    "mirror.left.name": "{path} is a name that this computer cannot hold. It stays on {where}.",
+    "mirror.left.folds": "{path} and another file have one name to this computer. It stays on {where}.",
+    "mirror.left.in-the-way": "{path} is another kind of thing on each side. Both stay as they are.",
+    "mirror.left.closed-here": "{path} cannot be read here.",
+    "mirror.left.closed-there": "{path} could not be read on {where}.",
+    "mirror.left.refused": "{path} could not be written here. It stays on {where}.",
+    "mirror.left.busy": "{path} keeps changing on {where}, so yours was not sent.",
+    "mirror.left.linked": "{path} has a second name here, so it was not deleted.",
     # How a command ended, in its row
     "ended.timed-out": "Ended after {span}, the time it was given.",
     "ended.unseen": "How it ended was not seen.",
