@@ -222,8 +222,11 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "ssh.unsupported.next": "Choose another place",
     "ssh.lost": ("The connection to {host} broke while the command ran, and how it ended was not seen. {state}"),
     "ssh.lost.ended": "Nothing of it runs there any more.",
-    "ssh.lost.unknown": "Whether it still runs there is not known; it ends there once {host} hears nothing for a minute.",
+    "ssh.lost.unknown": "Whether it still runs there is not known. It ends once {host} hears nothing for a minute.",
     "ssh.unsure": "{host} did not say that all of the command has ended. Some of it may still run there.",
+    "ssh.recovered": "{count} files that an earlier command changed on {host} came back only now.",
+    "ssh.kept-twice": "{path} changed on both sides: yours stays, the other is {copy}.",
+    "ssh.left-more": "{count} more were not carried.",
     "ssh.cut": "The connection to {host} broke, so part of the output is missing.",
     # The mirror: the folder here, and its copy on another machine
     "mirror.lost": "The connection to {where} broke.",

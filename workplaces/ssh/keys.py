@@ -1,4 +1,4 @@
-"""Host keys and the person's own, for the library's line: known_hosts by sshd(8), and keys in the order ssh tries them."""
+"""Host keys and the person's own, for the library's line: known_hosts by sshd(8), and keys in ssh's own order."""
 
 from __future__ import annotations
 

@@ -161,9 +161,14 @@ def run(mark: str, run: str, folder: str, command: str | tuple[str, ...], silenc
     ``run`` is what its processes carry. ``silence``: seconds without a word from here after which it is ended. What may
     follow on standard input are lines: ``beat`` (we are here), and anything else, or its end, which ends the command.
     """
-    text = command if isinstance(command, str) else "exec " + " ".join(map(shlex.quote, command))
     script = _RUN.format(run=run, folder=shlex.quote(folder), find=_FIND, name=MARK, silence=silence)
-    return whole(mark, script) + text.encode("utf-8", "surrogateescape") + f"\n{mark}\n".encode()
+    return whole(mark, script) + text_of(command) + f"\n{mark}\n".encode()
+
+
+def text_of(command: str | tuple[str, ...]) -> bytes:
+    """A command as the shell there reads it. Raises UnicodeEncodeError when it is no text."""
+    text = command if isinstance(command, str) else "exec " + " ".join(map(shlex.quote, command))
+    return text.encode("utf-8", "surrogateescape")
 
 
 def sweep(run: str) -> str:

@@ -159,6 +159,7 @@ class Sshd:
             "MaxStartups": "200",
             "AcceptEnv": "*",
             "AllowTcpForwarding": "yes",
+            "KexAlgorithms": "curve25519-sha256",  # half the time of the default one, which the tests need often
             **self._options,
         }
         (self.folder / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in options.items()))
@@ -179,6 +180,7 @@ class Sshd:
     def stop(self) -> None:
         """Ends it and everything that runs there, at once, as a machine that loses its power."""
         if self._process is not None:
+            self._process.kill()  # it waits for its child before it listens to anything else; with it all of them end
             stop(self._process)
             self._process = None
 
