@@ -51,9 +51,9 @@ async def test_every_byte_in_a_name(pair: Pair) -> None:
     names |= {b"-rf", b"@x", b"a b", b"$(id)", b"''\"", b"new\nline", b"x" * 255, "🤣.txt".encode(), b"...", b".h"}
     names |= {b"#end", b"=E 0", b"\x81\x88\x82", b"tail\n", b"dir \n/-n", b"deep/" + b"y" * 200 + b"/" + b"z" * 200}
     for name in names:
-        path = os.path.join(os.fsencode(pair.here), name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        Path(os.fsdecode(path)).write_bytes(name)
+        path = pair.here / os.fsdecode(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name)
 
     def command(there: Path) -> None:
         assert tree(there) == tree(pair.here)

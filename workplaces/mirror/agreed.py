@@ -48,6 +48,7 @@ class Agreed:
         self._newly_said: set[tuple[str, str]] = set()
         self._meta_saved: dict[str, str] = {}
         self._cleared = False
+        self._made = False
 
     def load(self) -> None:
         """Reads it, unless what is in memory is what is in the file. One that cannot be read is put aside."""
@@ -58,6 +59,7 @@ class Agreed:
                     return
                 self._read(store, meta)
         except sqlite3.DatabaseError:
+            self._made = False
             with contextlib.suppress(OSError):
                 self._path.replace(self._path.with_suffix(".broken"))
             with self._open() as store:
@@ -127,7 +129,11 @@ class Agreed:
     def _open(self) -> Iterator[sqlite3.Connection]:
         store = sqlite3.connect(self._path, timeout=30)
         try:
-            store.executescript("PRAGMA synchronous=NORMAL; PRAGMA journal_mode=WAL;" + _SCHEMA)
+            # A killed Conch leaves it whole. After a power cut it may be broken, and then it is put aside.
+            store.execute("PRAGMA synchronous=OFF")
+            if not self._made:
+                store.executescript(_SCHEMA)
+                self._made = True
             yield store
         finally:
             store.close()

@@ -121,7 +121,7 @@ class Mirror:
                     lock.take(halt)
                     stack.callback(lock.release)
                 gone = b"=X" not in _plain(far, scripts.REMOVE, [copy], halt)
-                for name in ("agreed.sqlite3", "agreed.sqlite3-wal", "agreed.sqlite3-shm"):
+                for name in ("agreed.sqlite3", "agreed.sqlite3-journal"):
                     (state / name).unlink(missing_ok=True)
                 self._agreed.pop(state / "agreed.sqlite3", None)
                 return gone

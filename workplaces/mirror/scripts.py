@@ -92,15 +92,16 @@ PULL: Final = (
     + r"""
 if [ -h "$root" ]; then bad link; fi
 command -v tar >/dev/null 2>&1 || bad no-tar
-rm -f -- "$side/list" 2>/dev/null
-cat >"$side/list" || bad space
+rm -f -- "$side"/list.* 2>/dev/null
+list=$side/list.$mark
+cat >"$list" || bad space
 cd -P -- "$root" 2>/dev/null || bad copy-closed
 [ "$PWD" = "$root" ] || bad link
 printf '=T go\0'
 ended=0 whole=no
 t() { tar -cf - -- "$@" 2>/dev/null || ended=$?; }
-. "$side/list"
-rm -f -- "$side/list"
+. "$list"
+rm -f -- "$list"
 say_word
 printf '%-512s' "=E $whole $ended"
 """
@@ -114,8 +115,8 @@ PUSH: Final = (
     + r"""
 if [ -h "$root" ]; then bad link; fi
 command -v tar >/dev/null 2>&1 || bad no-tar
-in=$side/in
-rm -rf -- "$in" 2>/dev/null
+rm -rf -- "$side"/in.* 2>/dev/null
+in=$side/in.$mark
 mkdir -- "$in" 2>/dev/null || bad space
 cd -P -- "$in" || bad space
 heard=$(tar -xpof - 2>&1) || {

@@ -109,7 +109,10 @@ class Work:
         """
         raw = over_there.entries[path]
         entry = self.agreed.entries.get(path)
-        now = self.ground.look(path)
+        try:
+            now = self.ground.look(path)
+        except InTheWay:  # a file stands where its folder was
+            now = None
         if now is None:
             self.ground.forget(got.staged)
             # Else it changed there: it comes after the command
