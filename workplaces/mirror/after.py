@@ -43,16 +43,19 @@ class Lander:
         if work.scope.folds:
             self._names = {folded(path): path for path in work.agreed.entries}
         got = work.fetch(plan.fetch, self._there)
-        self._delete()
-        made = self._make()
-        for path in plan.fetch:
-            work.halt.check()
-            if (one := got.get(path)) is None:
-                work.leave(path, "closed-there")
-                continue
-            self._guarded(path, lambda path=path, one=one: self._file(path, one))  # type: ignore[misc]
-        self._modes(made)
-        self._settle()
+        made: list[str] = []
+        try:
+            self._delete()
+            self._make(made)
+            for path in plan.fetch:
+                work.halt.check()
+                if (one := got.get(path)) is None:
+                    work.leave(path, "closed-there")
+                    continue
+                self._guarded(path, lambda path=path, one=one: self._file(path, one))  # type: ignore[misc]
+        finally:
+            self._modes(made)
+            self._settle()
         for path in plan.drop:
             work.agreed.drop(path)
         return Changes(tuple(sorted(self._added)), tuple(sorted(self._changed)), tuple(sorted(self._deleted)))
@@ -119,12 +122,10 @@ class Lander:
 
     # Folders
 
-    def _make(self) -> list[str]:
-        made: list[str] = []
+    def _make(self, made: list[str]) -> None:
         for path in self._plan.make:
             self._work.halt.check()
             self._guarded(path, lambda path=path: self._make_one(path, made))  # type: ignore[misc]
-        return made
 
     def _make_one(self, path: str, made: list[str]) -> None:
         if not self._fits(path):
