@@ -227,6 +227,7 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "ssh.recovered": "{count} files that an earlier command changed on {host} came back only now.",
     "ssh.kept-twice": "{path} changed on both sides: yours stays, the other is {copy}.",
     "ssh.left-more": "{count} more were not carried.",
+    "ssh.silence": "{host} heard nothing from this computer for a minute, so it ended the command.",
     "ssh.cut": "The connection to {host} broke, so part of the output is missing.",
     # The mirror: the folder here, and its copy on another machine
     "mirror.lost": "The connection to {where} broke.",
@@ -279,6 +280,7 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "mirror.left.closed-there": "{path} could not be read on {where}.",
     "mirror.left.refused": "{path} could not be written here. It stays on {where}.",
     "mirror.left.busy": "{path} keeps changing on {where}, so yours was not sent.",
+    "mirror.left.runs": "{path} would run by itself here the next time git is used. It stays on {where}.",
     "mirror.left.linked": "{path} has a second name here, so it was not deleted.",
     # How a command ended, in its row
     "ended.timed-out": "Ended after {span}, the time it was given.",

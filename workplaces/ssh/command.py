@@ -27,7 +27,8 @@ class Ended:
     """How a command ended. ``code`` is None when that was not seen, or it was ended.
 
     ``started`` is False when it is sure that it never was. ``folder`` is where it ran, as it was seen there; ``lost``
-    says that the connection broke; ``whole`` is False when some of its output may be missing.
+    says that the connection broke; ``silent`` that the machine ended it because it heard nothing from here for too
+    long; ``whole`` is False when some of its output may be missing.
     """
 
     code: int | None = None
@@ -37,7 +38,12 @@ class Ended:
     seconds: float = 0.0
     folder: str = ""
     lost: bool = False
+    silent: bool = False
     whole: bool = True
+
+
+class _NotWanted(Exception):
+    """It was stopped before anything was sent."""
 
 
 class Command:
@@ -50,16 +56,28 @@ class Command:
         folder: str,
         output: OutputKeeper,
         timeout: float,
+        *,
+        beat: float = BEAT,
+        silence: int = SILENCE,
     ) -> None:
         self._connection = connection
         self._command = command
         self._folder = folder
         self._output = output
         self._timeout = timeout
+        self._beat = beat
+        self._silence = silence
         self._run = secrets.token_hex(16)
         self._lock = threading.Lock()
         self._talk: Talk | None = None
         self._stopping = False
+        self._sent = False
+
+    @property
+    def sent(self) -> bool:
+        """Whether it was given to the machine. What was stopped before that never is."""
+        with self._lock:
+            return self._sent
 
     def stop(self) -> None:
         """Ends it. ``run`` comes back when all of it is dead there, or that cannot be seen."""
@@ -71,12 +89,14 @@ class Command:
 
     def run(self) -> Ended:
         """Raises PlaceUnavailable when nothing ran."""
-        talk = self._connection.begin(self._data, self._take, self._is_stopping)
+        try:
+            talk = self._connection.begin(self._data, self._take, self._is_stopping)
+        except _NotWanted:
+            talk = None
         if talk is None:
             return Ended(started=False)
         with self._lock:
             self._talk = talk
-        ended = False
         try:
             began = talk.begun_at or time.monotonic()
             timed_out = not self._follow(talk, began)
@@ -84,15 +104,18 @@ class Command:
                 talk.send(b"stop\n")
                 talk.wait_over(STOP_LIMIT)
             seconds = time.monotonic() - began
-            ended = talk.over
         finally:
             with self._lock:
                 self._talk = None
             self._connection.finish(talk)
-        return self._made_of(talk, seconds, timed_out=timed_out, ended=ended)
+        return self._made_of(talk, seconds, timed_out=timed_out)
 
     def _data(self, mark: str) -> bytes:
-        return script.run(mark, self._run, self._folder, self._command, SILENCE)
+        with self._lock:
+            if self._stopping:
+                raise _NotWanted
+            self._sent = True
+        return script.run(mark, self._run, self._folder, self._command, self._silence)
 
     def _is_stopping(self) -> bool:
         return self._stopping
@@ -102,7 +125,7 @@ class Command:
 
     def _follow(self, talk: Talk, began: float) -> bool:
         """Waits for the end, telling the machine now and then that we are here. False when the time is over."""
-        beat = time.monotonic() + BEAT
+        beat = time.monotonic() + self._beat
         while not (talk.over or self._stopping):
             now = time.monotonic()
             # its time begins when it does
@@ -111,7 +134,7 @@ class Command:
                 return False
             if now >= beat:
                 talk.send(b"beat\n")
-                beat = now + BEAT
+                beat = now + self._beat
             wait = min(deadline, beat) - now
             if self._output.waiting:
                 self._output.pump()
@@ -122,16 +145,23 @@ class Command:
     def _is_other(self, talk: Talk, begun: bool) -> Callable[[], bool]:
         return lambda: talk.over or self._stopping or talk.begun != begun
 
-    def _made_of(self, talk: Talk, seconds: float, *, timed_out: bool, ended: bool) -> Ended:
+    def _made_of(self, talk: Talk, seconds: float, *, timed_out: bool) -> Ended:
         folder = next((words[3:] for words in talk.said if words.startswith("at ")), "")
         if talk.end is not None:
             if talk.end[:1] == ["folder"]:
                 raise self._no_folder(" ".join(talk.end[1:]))
             code = int(talk.end[0]) if talk.end[:1] and talk.end[0].isdecimal() else None
             sure = talk.end[-1] == "sure" or self._connection.sweep(self._run)
-            if timed_out or self._stopping:
-                code = None
-            return Ended(code=code, timed_out=timed_out, sure=sure, seconds=seconds, folder=folder, whole=talk.whole)
+            silent = "silent" in talk.said and not timed_out and not self._stopping
+            return Ended(
+                code=None if timed_out or self._stopping or silent else code,
+                timed_out=timed_out,
+                sure=sure,
+                seconds=seconds,
+                folder=folder,
+                silent=silent,
+                whole=talk.whole,
+            )
         # The machine did not say how it ended: the line broke, or what looked after it there was ended too.
         sure = self._connection.sweep(self._run)
         lost = not timed_out and not self._stopping

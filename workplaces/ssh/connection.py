@@ -112,15 +112,16 @@ class Connection:
         """Whether it answers now: connects, or asks it again. Raises PlaceUnavailable."""
         before = self._facts
         facts = self.ready()
-        if facts is not before:
-            return facts
+        if facts is not before or self._in_use:
+            return facts  # it was reached just now, or commands run on it
         with self._making:
             line, way = self._line, self._way
             if line is not None and way is not None and line.up:
                 with contextlib.suppress(Gone, PlaceUnavailable):
                     self._facts = self._ask(line, way, (facts.boot,))
                     return self._facts
-            self._drop()
+            if not self._in_use:
+                self._drop()
         return self.ready()
 
     def tidy(self) -> None:
@@ -198,11 +199,13 @@ class Connection:
         """
         again = 2
         until = time.monotonic() + _FULL_LIMIT
+        line: Line | None = None
         while self._take_slot(stopping):
             kept = False
             try:
                 mark = secrets.token_hex(16)
-                talk = self._start(mark, take)
+                line, boot = self._reached()
+                talk = _talk(line, boot, mark, take)
                 try:
                     talk.send(data(mark))
                     talk.wait_begun(stopping, _LOOK_LIMIT)
@@ -220,7 +223,7 @@ class Connection:
                 again -= 1
                 if not again:
                     raise trouble("closed", self.host, str(error)) from error
-                self._broke()
+                self._broke(line)
             finally:
                 if not kept:
                     self._free_slot()
@@ -259,17 +262,15 @@ class Connection:
         """
         self._take_slot(never)
         try:
+            line: Line | None = None
             for attempt in range(3):
-                boot = self.ready().boot
-                line = self._line
                 try:
-                    if line is None:
-                        raise Gone("it was closed")
+                    line, boot = self._reached()
                     return _start_shell(line, _as_taken(command, boot))
                 except Gone as error:
                     if attempt == 2:
                         raise trouble("closed", self.host, str(error)) from error
-                    self._broke()
+                    self._broke(line)
             raise AssertionError("the last attempt gives it or raises")
         except BaseException:
             self._free_slot()
@@ -279,12 +280,13 @@ class Connection:
         """One program that ``program`` started is done with."""
         self._free_slot()
 
-    def _start(self, mark: str, take: Take) -> Talk:
+    def _reached(self) -> tuple[Line, str]:
+        """The line, connected, and what its login shell takes. Raises PlaceUnavailable and Gone."""
         boot = self.ready().boot
         line = self._line
         if line is None:
             raise Gone("it was closed")
-        return _talk(line, boot, mark, take)
+        return line, boot
 
     def _nothing_ran(self, talk: Talk) -> bool:
         """What became of a script that was not reached. Raises when it is sure that it did not run, with why."""
@@ -302,10 +304,10 @@ class Connection:
             raise trouble("no-shell", self.host, noise)
         return False
 
-    def _broke(self) -> None:
-        """The connection is not there any more: the next that needs one makes it."""
+    def _broke(self, line: Line | None) -> None:
+        """That connection is not there any more: the next that needs one makes it, unless somebody did already."""
         with self._making:
-            if self._line is not None and (not self._line.up or self._line.kind == "shared"):
+            if self._line is line:
                 self._drop()
 
     def _take_slot(self, stopping: Stopping) -> bool:

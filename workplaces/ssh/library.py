@@ -8,6 +8,7 @@ quarter of a second, so only in a thread that connects.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from pathlib import Path
 
@@ -23,6 +24,10 @@ from workplaces.ssh.meaning import Meaning
 from workplaces.ssh.options import CONNECT_LIMIT, strict_checking
 from workplaces.ssh.proxy import Socket, connect, through_program
 from workplaces.ssh.trouble import unreachable
+
+# What it raises is told in words; its own log would hold each of them again, as a mistake of ours.
+_LOG = f"{__name__}.paramiko"
+logging.getLogger(_LOG).setLevel(logging.CRITICAL)
 
 _ALIVE_EVERY = 15
 _OPEN_LIMIT = 20.0
@@ -98,6 +103,7 @@ class LibraryLine:
         transport = paramiko.Transport(self._socket(meaning))
         self._transports.append(transport)
         transport.daemon = True
+        transport.set_log_channel(_LOG)
         transport.banner_timeout = transport.auth_timeout = transport.handshake_timeout = _OPEN_LIMIT
         with self._in_words(meaning):
             check = host_key_checker(meaning, strict)

@@ -250,8 +250,7 @@ class SeparateLine:
 
     def channel(self, command: str) -> Channel:
         way = self._way
-        # Without a value of ours the settings' own SetEnv would be sent, and SendEnv this computer's variables.
-        argv = way.argv(command=command, SetEnv="CONCH=1")
+        argv = way.argv(command=command)
         env = environment(way.meaning.words("sendenv"))
         try:
             return Program(argv, env=env, cwd=way.ssh.folder)

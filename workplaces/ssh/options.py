@@ -41,7 +41,8 @@ _FIRST: tuple[tuple[str, str], ...] = (
     ("ServerAliveCountMax", str(_ALIVE_TIMES)),
     ("LogLevel", "INFO"),
 )
-# Known from 8.7 on; an older one calls them a mistake.
+# Known from these versions on; an older one calls them a mistake. The value of SetEnv is there to keep theirs out.
+_SINCE_7_8 = (("SetEnv", "CONCH=1"),)
 _SINCE_8_7 = (("SessionType", "default"), ("StdinNull", "no"), ("ForkAfterAuthentication", "no"))
 _VERSION = re.compile(r"OpenSSH(?:_for_Windows)?_(\d+)\.(\d+)")
 
@@ -54,7 +55,7 @@ def version(said: str) -> tuple[int, int]:
 
 def first_options(ssh: tuple[int, int]) -> tuple[tuple[str, str], ...]:
     """What is given first, for that version of ssh."""
-    return _FIRST + (_SINCE_8_7 if ssh >= (8, 7) else ())
+    return _FIRST + (_SINCE_7_8 if ssh >= (7, 8) else ()) + (_SINCE_8_7 if ssh >= (8, 7) else ())
 
 
 def command_options(ssh: tuple[int, int], **more: str) -> list[str]:

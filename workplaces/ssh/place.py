@@ -147,6 +147,8 @@ class Ssh:
                 pass
         except asyncio.CancelledError:
             command.stop()
+            if not command.sent:
+                raise
             ended, _ = await to_the_end(_ended(done))
             sure = ended is None or ended.sure
             words = "" if sure else PLACE_WORDS["ssh.unsure"].format(host=self.host)
@@ -158,6 +160,8 @@ class Ssh:
         if ended.lost:
             state = PLACE_WORDS["ssh.lost.ended" if ended.sure else "ssh.lost.unknown"].format(host=self.host)
             return PLACE_WORDS["ssh.lost"].format(host=self.host, state=state)
+        if ended.silent:
+            return PLACE_WORDS["ssh.silence"].format(host=self.host)
         if not ended.sure:
             return PLACE_WORDS["ssh.unsure"].format(host=self.host)
         return "" if ended.whole else PLACE_WORDS["ssh.cut"].format(host=self.host)

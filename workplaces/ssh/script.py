@@ -97,12 +97,14 @@ else s=; fi
 }} 5>&1 >&6 | {{
   read -r S
   (
-    exec >/dev/null 4>&- 6>&- </dev/null
+    exec >/dev/null 4>&- </dev/null
     if command -v timeout >/dev/null; then
-      while l=$(timeout {silence} /bin/sh -c 'IFS= read -r l <&3 && echo "$l"') && [ "$l" = beat ]; do :; done
+      while l=$(exec timeout {silence} /bin/sh -c 'IFS= read -r l <&3 && echo "$l"' 6>&-) && [ "$l" = beat ]; do :; done
     else
       while IFS= read -r l <&3 && [ "$l" = beat ]; do :; done
     fi
+    reap
+    [ "$l" = stop ] || echo "$N silent" >&6
     while :; do reap; nap; done
   ) &
   w=$!
