@@ -242,7 +242,8 @@ class Versions(RuleBasedStateMachine):
     @invariant()
     def nothing_is_half(self) -> None:
         for content in self.contents(self.pair.here) | self.contents(self.pair.there):
-            assert content.startswith(b"version ") and b"\n" in content
+            assert content.startswith(b"version ")
+            assert b"\n" in content
         assert not [path for path in self.pair.here.rglob(".conch-*")]
 
     def contents(self, folder: Path) -> set[bytes]:

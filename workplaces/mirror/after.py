@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from workplaces.mirror import listing, there
+from workplaces.mirror import listing, there, trust
 from workplaces.mirror.agreed import FRESH_HERE, FRESH_THERE, Entry
 from workplaces.mirror.land import InTheWay
 from workplaces.mirror.listing import Changes
@@ -187,6 +187,9 @@ class Lander:
         if now is not None and (not unchanged or not listing.is_file(now)):
             self._both(path, got)
             return
+        if trust.is_settings(path) and self._adds_programs(path, got):
+            work.leave(path, "runs")
+            return
         mode = self._mode(now, raw, entry)
         mtime = sane_time(found.mtime - self._skew)
         outcome, landed = ground.land(got.staged, path, now, mode=mode, mtime=mtime)
@@ -198,6 +201,14 @@ class Lander:
         self._names[folded(path)] = path
         whole = raw if got.size == found.size else None  # it changed while it was read there: it comes again
         work.agreed.put(path, Entry(landed, whole, got.digest, self._fresh_there(raw)))
+
+    def _adds_programs(self, path: str, got: Got) -> bool:
+        ground = self._work.ground
+        try:
+            ours: bytes | None = ground.content(path, trust.LARGEST)
+        except FileNotFoundError:
+            ours = None
+        return trust.adds_programs(ground.staged_content(got.staged, trust.LARGEST), ours)
 
     def _same_content(self, path: str, raw: bytes, entry: Entry, got: Got) -> None:
         """Its times changed there, or its mode; not what it holds."""

@@ -151,10 +151,10 @@ class TarReader:
                 if name or link or path:
                     raise Broken("a long name without its part")
                 continue
-            if block.startswith(self._end):
-                self.ending = block
-                return None
-            if _number(block[148:156]) != _checksum(block):
+            if not _sums_up(block):
+                if block.startswith(self._end):
+                    self.ending = block
+                    return None
                 raise Broken("not a tar")
             kind = chr(block[156] or 48)
             size = _number(block[124:136])
@@ -228,8 +228,11 @@ def _block(name: bytes, mode: int, size: int, mtime: int, kind: bytes) -> bytes:
     return block[:148] + b"%06o\0 " % sum(block) + block[156:]
 
 
-def _checksum(block: bytes) -> int:
-    return sum(block[:148]) + 8 * 32 + sum(block[156:])
+def _sums_up(block: bytes) -> bool:
+    try:
+        return _number(block[148:156]) == sum(block[:148]) + 8 * 32 + sum(block[156:])
+    except Broken:
+        return False
 
 
 def _number(field: bytes) -> int:

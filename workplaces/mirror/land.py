@@ -92,6 +92,14 @@ class Ground:
         finally:
             os.close(number)
 
+    def content(self, path: str, most: int) -> bytes:
+        """The start of a file, at most a little over ``most`` bytes. Raises OSError."""
+        return _start(self.open(path), most)
+
+    def staged_content(self, name: str, most: int) -> bytes:
+        """The same of a staged file."""
+        return _start(os.open(name, _READ, dir_fd=self._staging), most)
+
     # What comes is first kept apart
 
     def stage(self, name: str, pieces: Iterator[bytes]) -> tuple[int, bytes]:
@@ -330,6 +338,11 @@ class Ground:
 def hasher() -> hashlib.blake2b:
     """The hash that contents are compared by."""
     return hashlib.blake2b(digest_size=20)
+
+
+def _start(number: int, most: int) -> bytes:
+    with os.fdopen(number, "rb") as file:
+        return file.read(most + 1)
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from workplaces.mirror import listing, there
+from workplaces.mirror import listing, there, trust
 from workplaces.mirror.agreed import FRESH_THERE, Entry
 from workplaces.mirror.carry import Broken
 from workplaces.mirror.scope import Scope
@@ -227,6 +227,9 @@ def _pull_present(plan: Pull, path: str, raw: bytes, entry: Entry | None, scope:
         if entry is not None and entry.there is not None and entry.here is not None:  # a file was there before
             plan.remove.append(path)
     elif there.is_file(raw):
+        if trust.is_hook(path):
+            plan.left.append((path, "runs"))
+            return
         plan.fetch.append(path)
         if entry is not None and entry.there is not None and there.is_folder(entry.there):
             plan.remove_folders.append(path)

@@ -171,7 +171,7 @@ SIZES: Final = r"""
 LC_ALL=C
 export LC_ALL
 printf '\n%s\n' "$1"
-cd -P -- "${HOME:-/nowhere}" 2>/dev/null && cd -P -- ./.conch-work 2>/dev/null || exit 0
+cd -P -- "${HOME:-/nowhere}" 2>/dev/null && cd -P -- ./.conch-work 2>/dev/null || { printf '=E\0'; exit 0; }
 for one in * .[!.]*; do
   case $one in .*) continue ;; esac
   if [ -d "$one" ] && [ ! -h "$one" ]; then
