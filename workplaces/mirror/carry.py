@@ -102,6 +102,11 @@ class Incoming:
         self._at += count
         return data
 
+    def finish(self) -> None:
+        """Reads to the end, at which nothing may come any more. Raises Broken."""
+        if self._at != len(self._held) or self._more():
+            raise Broken("something after the end")
+
     def pieces(self, count: int) -> Iterator[bytes]:
         """The next ``count`` bytes, in pieces as they come."""
         while count:

@@ -110,6 +110,7 @@ class Talk:
                         got[path] = Got(staged, *ground.stage_again(staged, first.staged))
             if not reader.ending.startswith(b"=E yes "):
                 raise Broken("the list did not get there whole")
+            stream.finish()
         return got
 
     @contextmanager
