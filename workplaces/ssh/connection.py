@@ -294,10 +294,10 @@ class Connection:
         status = talk.status()
         line, way = self._line, self._way
         shared = line is not None and line.kind != "separate"
-        if shared and is_gone(noise):
-            raise Gone(noise)
         if shared and is_full(noise):
             raise Full(noise)
+        if shared and is_gone(noise):
+            raise Gone(noise)
         if status == 255 and not shared and way is not None and "connect to host" in noise:
             raise way.why(noise)
         if status in (126, 127):

@@ -31,7 +31,6 @@ logging.getLogger(_LOG).setLevel(logging.CRITICAL)
 
 _ALIVE_EVERY = 15
 _OPEN_LIMIT = 20.0
-_FULL = (1, 4)  # administratively prohibited, resource shortage (RFC 4254, 5.1)
 _DEEPEST = 8
 
 
@@ -61,22 +60,19 @@ class LibraryLine:
     def channel(self, command: str) -> Channel:
         if not self.up:
             raise Gone("the connection is closed")
+        transport = self._transports[-1]
+        channel: paramiko.Channel | None = None
         try:
-            channel = self._transports[-1].open_session(timeout=_OPEN_LIMIT)
-        except paramiko.ChannelException as error:
-            if error.code in _FULL:
-                raise Full(str(error)) from error
-            raise Gone(str(error)) from error
-        except (paramiko.SSHException, EOFError, OSError) as error:
-            raise Gone(str(error)) from error
-        try:
+            channel = transport.open_session(timeout=_OPEN_LIMIT)
             if command:
                 channel.exec_command(command.encode("utf-8", "surrogateescape"))
             else:
                 channel.invoke_shell()
         except (paramiko.SSHException, EOFError, OSError) as error:
-            channel.close()
-            raise Gone(str(error)) from error
+            if channel is not None:
+                channel.close()
+            # with the connection standing it is this one program that the machine would not take
+            raise (Full if transport.is_active() else Gone)(repr(error)) from error
         return LibraryChannel(channel)
 
     def close(self) -> None:

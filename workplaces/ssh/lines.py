@@ -324,10 +324,12 @@ class SharedLine:
     def close(self) -> None:
         if self._pid <= 0:
             return
-        self._tell("exit")
-        until = time.monotonic() + _QUICK
-        while time.monotonic() < until and (self._way.ssh.folder / self._socket).exists():
-            time.sleep(0.01)
+        socket = self._way.ssh.folder / self._socket
+        if "sent" in self._tell("exit"):
+            until = time.monotonic() + _QUICK
+            while time.monotonic() < until and socket.exists():
+                time.sleep(0.01)
+        socket.unlink(missing_ok=True)
         self._pid = 0
 
     def _check(self) -> bool:

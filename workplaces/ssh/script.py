@@ -103,8 +103,7 @@ else s=; fi
     else
       while IFS= read -r l <&3 && [ "$l" = beat ]; do :; done
     fi
-    reap
-    [ "$l" = stop ] || echo "$N silent" >&6
+    [ "$l" = stop ] || {{ (echo "$N silent" >&6) & nap; }}
     while :; do reap; nap; done
   ) &
   w=$!

@@ -19,8 +19,8 @@ NEED = "ssh"
 _LONGEST_LOG = 4000
 
 _NO_SHARING = re.compile(r"unix_listener|mux listener|ControlSocket|ControlPath", re.IGNORECASE)
-_GONE = re.compile(r"UNKNOWN port 65535|mux_client_|Control socket connect|muxclient|master is dead", re.IGNORECASE)
-_FULL = re.compile(r"Session open refused|open failed|administratively prohibited|resource shortage", re.IGNORECASE)
+_GONE = re.compile(r"UNKNOWN port 65535|Control socket connect", re.IGNORECASE)
+_FULL = re.compile(r"Session open refused|session request failed|open failed", re.IGNORECASE)
 _SETTINGS = re.compile(
     r"^(?P<file>.+?)(?::)? line (?P<line>\d+): |^(?P<other>.+?): terminating, \d+ bad"
     r"|Bad owner or permissions on (?P<owner>.+)|Can't open user config file (?P<missing>.+?):"
