@@ -121,6 +121,7 @@ _ALL = (
     Preference("mode", "ask", "How much goes ahead without asking, in new chats.", _anything, choices=OFFERED),
     Preference("engine", "commands", "What answers new chats.", _name),
     Preference("container.image", DEFAULT_IMAGE, "The image that a container's boxes are made from.", _image),
+    Preference("ssh.hosts", "", "The machines of your SSH settings that are offered, by name; all when empty.", _line),
     Preference("model.base_url", "", "The address of the model's API (OpenAI-compatible), up to and with /v1.", _web),
     Preference("model.name", "", "The model that answers, by the name its API gives it.", _line),
     Preference("theme", "system", "Light or dark, or as the system is.", _anything, ("system", "light", "dark")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
@@ -40,11 +41,16 @@ class PlaceServices:
         self.fixed = FixedLog(home.fixed)
         self.places = WorkPlaces(
             home.places,
-            settings=lambda: PlaceSettings(image=self.preferences.get("container.image")),
+            settings=self._place_settings,
             protected=self.protected,
             on_fixed=self.fixed.note,
             output=home.output,
+            ssh_settings=_ssh_settings(),
         )
+
+    def _place_settings(self) -> PlaceSettings:
+        hosts = tuple(str(self.preferences.get("ssh.hosts")).replace(",", " ").split())
+        return PlaceSettings(image=self.preferences.get("container.image"), hosts=hosts)
 
     def protected(self) -> tuple[Path, ...]:
         return protected_places(self.home)
@@ -127,6 +133,12 @@ class Services:
         from app.keys.keychain import model_key
 
         return await self.keychain.get(model_key(base_url))
+
+
+def _ssh_settings() -> Path | None:
+    """Another settings file than ~/.ssh/config, as ``ssh -F`` takes one, when CONCH_SSH_CONFIG names it."""
+    named = os.environ.get("CONCH_SSH_CONFIG", "")
+    return Path(named).expanduser().absolute() if named else None
 
 
 async def _each(*ends: Awaitable[None]) -> None:

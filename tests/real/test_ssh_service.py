@@ -1,0 +1,137 @@
+"""A person's machines among the places: listed, reached when asked, and given to a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.real.engines.person import CHECKOUT
+from tests.real.engines.sshd import HOST, Sshd
+from tests.workplaces.looking import heartbeat, names, until
+from workplaces.place import PlaceStatus, PlaceUnavailable, RunRequest, WorkPlaceId
+from workplaces.service import PlaceSettings, WorkPlaces
+
+BOX = WorkPlaceId("ssh", HOST)
+
+
+@pytest.fixture
+def settings(machine: Sshd, tmp_path: Path) -> Path:
+    path = tmp_path / "ssh-config"
+    path.write_text(machine.settings() + machine.settings("other").replace("User build", "User nobody-there"))
+    return path
+
+
+@pytest.fixture
+async def places(settings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WorkPlaces]:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    chosen: list[str] = []
+    made = WorkPlaces(tmp_path / "places", settings=lambda: PlaceSettings(hosts=tuple(chosen)), ssh_settings=settings)
+    made.chosen = chosen  # type: ignore[attr-defined]
+    yield made
+    await made.close()
+    assert list((tmp_path / "places" / "ssh").glob("c*")) == []
+
+
+def of(statuses: list[PlaceStatus], place: WorkPlaceId) -> PlaceStatus:
+    return next(status for status in statuses if status.id == place)
+
+
+def machines(statuses: list[PlaceStatus]) -> list[str]:
+    return [status.name for status in statuses if status.id.kind == "ssh"]
+
+
+async def test_machines_are_offered_and_reached_only_when_asked(places: WorkPlaces, machine: Sshd) -> None:
+    before = machine.log.read_text().count("Accepted publickey")
+    statuses = await places.status(look=True)
+    assert machines(statuses) == [HOST, "other"]
+    box = of(statuses, BOX)
+    assert (box.standing, box.seals, box.details["reached"]) == ("ready", False, "not yet")
+    assert machine.log.read_text().count("Accepted publickey") == before, "nobody signed in anywhere"
+    async with heartbeat() as longest:
+        statuses = await places.status(reach=[BOX, WorkPlaceId("ssh", "other")])
+    assert longest[0] < 0.25
+    assert machine.log.read_text().count("Accepted publickey") == before + 1
+    box, other = of(statuses, BOX), of(statuses, WorkPlaceId("ssh", "other"))
+    assert (box.standing, box.details["reached"], box.details["machine"]) == ("ready", "yes", HOST)
+    assert box.line.startswith("Answers in ")
+    assert box.details["host key"] == machine.fingerprint
+    assert (other.standing, other.details["reached"]) == ("down", "no")
+    assert other.line == "other does not take your key."
+    assert other.next_step is not None
+    assert other.next_step.command == "ssh-copy-id other"
+    again = of(await places.status(look=True), BOX)
+    assert again.ready, "it is asked again once it was reached"
+
+
+async def test_a_change_in_the_file_shows(
+    places: WorkPlaces, settings: Path, machine: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workplaces.ssh.machines.WATCH_EVERY", 0.05)
+    told: list[int] = []
+    end = places.subscribe(lambda: told.append(1))
+    await places.start()
+    await places.status()
+    with settings.open("a") as file:
+        file.write(machine.settings("new-box"))
+    await until(lambda: told, what="told of the change")
+    assert machines(await places.status()) == [HOST, "other", "new-box"]
+    assert (await (await places.for_turn(WorkPlaceId("ssh", "new-box"))).run(_request(settings.parent))).code == 0
+    end()
+    settings.write_text("")
+    with pytest.raises(PlaceUnavailable, match=f"name no machine {HOST}") as raised:
+        await places.for_turn(BOX)
+    assert raised.value.next_step is not None
+    assert machines(await places.status()) == []
+
+
+async def test_a_person_chooses_which_are_shown(places: WorkPlaces) -> None:
+    places.chosen.append("other")  # type: ignore[attr-defined]
+    assert machines(await places.status()) == ["other"]
+    assert (await places.for_turn(BOX)).id == BOX, "one that is not shown is still a place: a chat may run there"
+
+
+async def test_a_turn_runs_there_and_says_so(places: WorkPlaces, machine: Sshd, tmp_path: Path) -> None:
+    place = await places.for_turn(BOX)
+    assert (place.seals, place.where) == (False, HOST)
+    assert HOST in place.about(tmp_path)
+    request = _request(tmp_path, "uname -n; id -un; echo made > made.txt")
+    result = await place.run(request)
+    assert result.output.out == f"{HOST}\nbuild\n"
+    assert (tmp_path / "work" / "made.txt").read_text() == "made\n"
+    assert result.changed == ("made.txt",)
+    assert result.proof.target == f"build@127.0.0.1:{machine.port}"
+    assert result.proof.folder == f"{machine.user().home}/.conch-work/chat-1"
+    assert names(machine.user().home / ".conch-work") >= {"chat-1"}
+    assert (machine.user().home / ".conch-work").stat().st_mode & 0o777 == 0o700
+
+
+async def test_places_that_are_closed_leave_no_connection(machine: Sshd, settings: Path, tmp_path: Path) -> None:
+    places = WorkPlaces(tmp_path / "places", ssh_settings=settings)
+    await (await places.for_turn(BOX)).run(_request(tmp_path))
+    assert any(line.startswith("sshd: build") for _, line in machine.table())
+    await places.close()
+    await until(lambda: not machine.table(), what="nobody of that machine's users is there any more")
+
+
+async def test_the_command_line_runs_there_too(machine: Sshd, settings: Path, tmp_path: Path) -> None:
+    import sys
+
+    (tmp_path / "work").mkdir()
+    env = {**os.environ, "CONCH_SSH_CONFIG": str(settings), "CONCH_HOME": str(tmp_path / "home")}
+    argv = [sys.executable, "-m", "app", "run", f"--place=ssh:{HOST}", "--folder", str(tmp_path / "work"), "--open"]
+    process = await asyncio.create_subprocess_exec(
+        *argv, "--", "uname -n; touch here", env=env, cwd=CHECKOUT, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert (process.returncode, out.decode().splitlines()[0]) == (0, HOST)
+    assert names(tmp_path / "work") == {"here"}
+
+
+def _request(base: Path, command: str = "true") -> RunRequest:
+    work = base / "work"
+    work.mkdir(exist_ok=True)
+    return RunRequest(command=command, folder=work, chat="chat-1")
