@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -253,6 +254,32 @@ def test_an_idle_connection_is_closed(machine: Sshd, tmp_path: Path, monkeypatch
         assert list((tmp_path / "places").iterdir()) == []
     finally:
         connection.close()
+
+
+def test_what_cannot_be_ended_is_said(connection: Connection, machine: Sshd) -> None:
+    """A process that became another user's, as sudo makes one: it is seen, it cannot be ended, and that is told."""
+    helper = machine.folder / "as-root"
+    if not helper.exists():
+        shutil.copyfile(shutil.which("setpriv") or "", helper)
+        helper.chmod(0o4755)
+    mark = number()
+    line = f"{helper} --reuid=0 --regid=0 --clear-groups sleep {mark} & sleep 0.3; echo started; wait"
+    ended, said = run(connection, line, 1.5)
+    left = [entry for entry in Path("/proc").glob("[0-9]*/cmdline") if mark.encode() in _read(entry)]
+    try:
+        assert said == "started\n"
+        assert left, "it became root's and lives"
+        assert (ended.timed_out, ended.sure) == (True, False)
+    finally:
+        for entry in left:
+            os.kill(int(entry.parent.name), signal.SIGKILL)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 # ---- machines of other kinds ----

@@ -11,6 +11,7 @@ import pytest
 
 from tests.real.engines.person import CHECKOUT
 from tests.real.engines.sshd import HOST, Sshd
+from tests.real.engines.sshd import made as another
 from tests.workplaces.looking import heartbeat, names, until
 from workplaces.place import PlaceStatus, PlaceUnavailable, RunRequest, WorkPlaceId
 from workplaces.service import PlaceSettings, WorkPlaces
@@ -129,6 +130,37 @@ async def test_the_command_line_runs_there_too(machine: Sshd, settings: Path, tm
     out, _ = await process.communicate()
     assert (process.returncode, out.decode().splitlines()[0]) == (0, HOST)
     assert names(tmp_path / "work") == {"here"}
+
+
+HIDE = 'mount --bind /dev/null "$(readlink -f {})"'
+SMALL = 'mount -t tmpfs -o size=64k,mode=755,uid=$(stat -c %u "$2/homes/build") none "$2/homes/build"'
+
+
+@pytest.mark.parametrize(
+    ("lacks", "says", "step"),
+    [
+        (HIDE.format("/usr/bin/tar"), "poor has no tar", "Install tar there"),
+        (HIDE.format("/bin/sh"), "poor has no /bin/sh", "Choose another place"),
+        ('chown 0 "$2/homes/build"', "may not write in the home folder on poor", "Let your user write in its home"),
+        (SMALL, "There is no room on poor for the copy", "Make room there"),
+    ],
+    ids=["no-tar", "no-shell", "home-closed", "no-room"],
+)
+async def test_what_a_machine_lacks_is_said_before_anything_runs(
+    places: WorkPlaces, settings: Path, tmp_path: Path, lacks: str, says: str, step: str
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a").write_bytes(os.urandom(200_000))
+    with another(name="poor", lacks=lacks) as poor:
+        with settings.open("a") as file:
+            file.write(poor.settings())
+        place = await places.for_turn(WorkPlaceId("ssh", "poor"))
+        with pytest.raises(PlaceUnavailable) as raised:
+            await place.run(_request(tmp_path, "touch made"))
+    assert says in raised.value.words
+    assert raised.value.next_step is not None
+    assert raised.value.next_step.label.startswith(step)
+    assert names(tmp_path / "work") == {"a"}
 
 
 def _request(base: Path, command: str = "true") -> RunRequest:

@@ -151,7 +151,7 @@ class Command:
             if talk.end[:1] == ["folder"]:
                 raise self._no_folder(" ".join(talk.end[1:]))
             code = int(talk.end[0]) if talk.end[:1] and talk.end[0].isdecimal() else None
-            sure = talk.end[-1] == "sure" or self._connection.sweep(self._run)
+            sure = talk.end[-1] == "sure" or self._sweep(talk)
             silent = "silent" in talk.said and not timed_out and not self._stopping
             return Ended(
                 code=None if timed_out or self._stopping or silent else code,
@@ -163,7 +163,7 @@ class Command:
                 whole=talk.whole,
             )
         # The machine did not say how it ended: the line broke, or what looked after it there was ended too.
-        sure = self._connection.sweep(self._run)
+        sure = self._sweep(talk)
         lost = not timed_out and not self._stopping
         started = talk.begun or not sure
         if not started and not self._stopping:
@@ -171,6 +171,10 @@ class Command:
         return Ended(
             started=started, timed_out=timed_out, sure=sure, seconds=seconds, folder=folder, lost=lost, whole=False
         )
+
+    def _sweep(self, talk: Talk) -> bool:
+        session = next((words[8:] for words in talk.said if words.startswith("session ")), "")
+        return self._connection.sweep(self._run, session)
 
     def _no_folder(self, said: str) -> PlaceUnavailable:
         host = self._connection.host

@@ -151,15 +151,17 @@ class Connection:
     def _connect(self) -> Facts:
         ssh = Ssh.find(self._folder, self._settings, self._program)
         way = self._way = Way(ssh, self.host, self._name)
+        why: PlaceUnavailable | None = None
         for kind in self._kinds:
             line = _line(kind, way)
             self._line = line
             try:
                 line.open()
                 return self._ask(line, way, (script.BOOT, script.BOOT_RESTRICTED, ""))
-            except CannotShare:
+            except CannotShare as error:
                 line.close()
-        raise trouble("failed", self.host, "no way was left")
+                why = why or error.words
+        raise why or trouble("failed", self.host, "no way was left")
 
     def _ask(self, line: Line, way: Way, boots: Sequence[str]) -> Facts:
         """Asks the machine what it is, by the first line that its login shell takes."""
@@ -236,12 +238,12 @@ class Connection:
         finally:
             self._free_slot()
 
-    def sweep(self, run: str) -> bool:
+    def sweep(self, run: str, session: str = "") -> bool:
         """Ends what is left of a run there. Whether it is sure that nothing of it lives; never raises."""
         heard = bytearray()
         try:
             talk = self.begin(
-                lambda mark: script.plain(mark, script.sweep(run)),
+                lambda mark: script.plain(mark, script.sweep(run, session)),
                 _hearing(heard),
             )
         except PlaceUnavailable:

@@ -155,8 +155,12 @@ class _InWords:
             said = f"Connection closed: {error!r}"
         at, wanted = self._at, self._wanted
         if at is not wanted and any(jump.host == at.host for jump in wanted.jumps):
-            raise unreachable(wanted.host, said, wanted, locked=locked, jump=at.host) from error
-        raise unreachable(wanted.host, said, wanted, locked=locked) from error
+            words = unreachable(wanted.host, said, wanted, locked=locked, jump=at.host)
+        else:
+            words = unreachable(wanted.host, said, wanted, locked=locked)
+        if said.startswith(("Permission denied", "Unable to negotiate")):
+            raise CannotShare(said, words) from error  # ssh itself knows more ways to sign in: let it try
+        raise words from error
 
 
 def _reason(error: paramiko.ChannelException) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from workplaces.place import PlaceUnavailable
 from workplaces.ssh.channel import NO_WINDOW, Channel, Gone, Program
 from workplaces.ssh.meaning import Meaning, meaning
 from workplaces.ssh.options import (
@@ -37,7 +38,11 @@ _FINGERPRINT = re.compile(r"Host key fingerprint is (SHA256:\S+)")
 
 
 class CannotShare(Exception):
-    """This computer cannot share a connection: ssh could not make the socket for it."""
+    """This way cannot be had here, and another may. ``words`` are for when there is no other."""
+
+    def __init__(self, details: str, words: PlaceUnavailable | None = None) -> None:
+        super().__init__(details)
+        self.words = words
 
 
 class Line(Protocol):
@@ -319,7 +324,10 @@ class SharedLine:
         # With no settings and a ProxyCommand that fails there is no other way for it than the shared connection.
         argv = [self._way.ssh.program, "-F", "none", *self._control("ControlMaster=no", "ProxyCommand=false")]
         argv += ["-T", "--", self._way.host, command]
-        return Program(argv, env=environment(), cwd=self._way.ssh.folder)
+        try:
+            return Program(argv, env=environment(), cwd=self._way.ssh.folder)
+        except OSError as error:
+            raise missing_ssh(str(error)) from error
 
     def close(self) -> None:
         if self._pid <= 0:

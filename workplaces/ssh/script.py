@@ -96,6 +96,7 @@ else s=; fi
   echo $? >&5
 }} 5>&1 >&6 | {{
   read -r S
+  echo "$N session $S" >&6
   (
     exec >/dev/null 4>&- </dev/null
     if command -v timeout >/dev/null; then
@@ -119,7 +120,7 @@ else s=; fi
 
 _SWEEP = """\
 M={run}
-S=
+S={session}
 exec 2>/dev/null
 {find}
 reap && echo gone
@@ -172,9 +173,9 @@ def text_of(command: str | tuple[str, ...]) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def sweep(run: str) -> str:
-    """Ends what is left of a run. Prints ``gone`` when nothing of it lives there."""
-    return _SWEEP.format(run=run, find=_FIND)
+def sweep(run: str, session: str) -> str:
+    """Ends what is left of a run. Prints ``gone`` when nothing of it lives there. ``session`` is its own, or empty."""
+    return _SWEEP.format(run=run, session=session if session.isdecimal() else "", find=_FIND)
 
 
 def look() -> str:

@@ -33,6 +33,7 @@ mount --bind "$2/passwd" /etc/passwd
 mount --bind "$2/group" /etc/group
 [ -z "$4" ] || mount --bind "$4" "$(readlink -f /bin/sh)"
 mkdir -p /run/sshd
+eval "$5"
 exec "$3" -D -e -f "$2/sshd_config"
 """
 
@@ -60,16 +61,26 @@ class User:
 
 
 class Sshd:
-    """A running server. ``shell`` (a program) stands in for that machine's /bin/sh when it is given."""
+    """A running server. ``shell`` (a program) stands in for that machine's /bin/sh when it is given.
+
+    ``lacks`` are shell lines that root there runs before it starts, in namespaces of its own ($2 is ``folder``).
+    """
 
     def __init__(
-        self, number: int, *, name: str = HOST, shell: str = "", port: int = 0, options: Mapping[str, str] | None = None
+        self,
+        number: int,
+        *,
+        name: str = HOST,
+        shell: str = "",
+        lacks: str = "",
+        options: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.folder = _HOMES / f"{os.getpid()}-{number}-{name}"
-        self.port = port or _free_port()
+        self.port = _free_port()
         self._number = number
         self._shell = shell
+        self._lacks = lacks
         self._options = dict(options or {})
         self._users: dict[str, User] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -165,7 +176,7 @@ class Sshd:
         }
         (self.folder / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in options.items()))
         spaces = ["--mount", "--propagation=private", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child"]
-        words = [self.name, str(self.folder), program("sshd") or "sshd", self._shell]
+        words = [self.name, str(self.folder), program("sshd") or "sshd", self._shell, self._lacks]
         line = [program("unshare") or "unshare", *spaces, "--", "/bin/sh", "-c", _ENTER, "enter", *words]
         env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
         self._process = start(line, self.log, env=env)
@@ -221,7 +232,9 @@ def _free_port() -> int:
 
 
 @contextmanager
-def made(*, name: str = HOST, shell: str = "", options: Mapping[str, str] | None = None) -> Iterator[Sshd]:
+def made(
+    *, name: str = HOST, shell: str = "", lacks: str = "", options: Mapping[str, str] | None = None
+) -> Iterator[Sshd]:
     """A machine of this run's own. What it kept is gone afterwards."""
     _HOMES.mkdir(mode=0o755, exist_ok=True)
     for left in _HOMES.iterdir():
@@ -235,7 +248,7 @@ def made(*, name: str = HOST, shell: str = "", options: Mapping[str, str] | None
     else:
         raise RuntimeError("too many machines of the tests at once")
     try:
-        machine = Sshd(number, name=name, shell=shell, options=options)
+        machine = Sshd(number, name=name, shell=shell, lacks=lacks, options=options)
         try:
             yield machine
         finally:
