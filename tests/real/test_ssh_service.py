@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -45,7 +47,9 @@ def machines(statuses: list[PlaceStatus]) -> list[str]:
     return [status.name for status in statuses if status.id.kind == "ssh"]
 
 
-async def test_machines_are_offered_and_reached_only_when_asked(places: WorkPlaces, machine: Sshd) -> None:
+async def test_machines_are_offered_and_reached_only_when_asked(
+    places: WorkPlaces, machine: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = machine.log.read_text().count("Accepted publickey")
     statuses = await places.status(look=True)
     assert machines(statuses) == [HOST, "other"]
@@ -64,6 +68,9 @@ async def test_machines_are_offered_and_reached_only_when_asked(places: WorkPlac
     assert other.line == "other does not take your key."
     assert other.next_step is not None
     assert other.next_step.command == "ssh-copy-id other"
+    monkeypatch.setattr("workplaces.service.FRESH", 0.0)
+    still = of(await places.status(), WorkPlaceId("ssh", "other"))
+    assert (still.standing, still.line) == ("down", other.line), "what was found out is not forgotten"
     again = of(await places.status(look=True), BOX)
     assert again.ready, "it is asked again once it was reached"
 
@@ -116,6 +123,23 @@ async def test_places_that_are_closed_leave_no_connection(machine: Sshd, setting
     assert any(line.startswith("sshd: build") for _, line in machine.table())
     await places.close()
     await until(lambda: not machine.table(), what="nobody of that machine's users is there any more")
+
+
+async def test_quitting_while_a_machine_is_being_reached_is_quick(settings: Path, tmp_path: Path) -> None:
+    with socket.socket() as deaf:  # it takes the connection, and never says a word
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(8)
+        settings.write_text(f"Host {HOST}\n  HostName 127.0.0.1\n  Port {deaf.getsockname()[1]}\n")
+        places = WorkPlaces(tmp_path / "places", ssh_settings=settings)
+        async with asyncio.TaskGroup() as group:
+            looking = group.create_task(places.status(reach=[BOX]))
+            await until(lambda: list((tmp_path / "places" / "ssh").glob("c*.conf")), what="being reached")
+            await asyncio.sleep(0.3)
+            began = time.monotonic()
+            await places.close()
+            assert time.monotonic() - began < 2
+            looking.cancel()
+    assert list((tmp_path / "places" / "ssh").glob("c*")) == []
 
 
 async def test_the_command_line_runs_there_too(machine: Sshd, settings: Path, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
@@ -61,6 +63,16 @@ class Channel(Protocol):
         ...
 
 
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a program of ours and its group. One that ended before is left alone."""
+    if process.poll() is None:
+        with contextlib.suppress(OSError):
+            if sys.platform == "win32":
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
 class Program:
     """A channel that is an ``ssh`` of this computer."""
 
@@ -110,8 +122,8 @@ class Program:
             return None
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._process.kill()
+        # with what it started to get there (jumps, ProxyCommand): that holds our pipes as well
+        end(self._process)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_PATIENCE)
 

@@ -81,6 +81,7 @@ class Connection:
         self._last_use = time.monotonic()
         self._way: Way | None = None
         self._line: Line | None = None
+        self._closed = False
         self._facts: Facts | None = None
 
     # ---- its life ----
@@ -102,11 +103,14 @@ class Connection:
                 return self._facts
             self._drop()
             try:
-                self._facts = self._connect()
+                facts = self._connect()
+                if self._closed:
+                    raise trouble("closed", self.host, "Conch is ending")
+                self._facts = facts
             except BaseException:
                 self._drop()
                 raise
-            return self._facts
+            return facts
 
     def look(self) -> Facts:
         """Whether it answers now: connects, or asks it again. Raises PlaceUnavailable."""
@@ -135,7 +139,11 @@ class Connection:
                 self._making.release()
 
     def close(self) -> None:
-        """Closes it. What runs on it is its callers' to end first."""
+        """Closes it for good, also one that is being made. What runs on it is its callers' to end first."""
+        self._closed = True
+        line = self._line
+        if line is not None:
+            line.abort()
         with self._making:
             self._drop()
 

@@ -75,6 +75,10 @@ class LibraryLine:
             raise (Full if transport.is_active() else Gone)(repr(error)) from error
         return LibraryChannel(channel)
 
+    def abort(self) -> None:
+        for transport in list(self._transports):
+            transport.close()
+
     def close(self) -> None:
         for transport in reversed(self._transports):
             with contextlib.suppress(OSError, EOFError):

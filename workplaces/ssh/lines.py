@@ -6,9 +6,7 @@ import contextlib
 import os
 import re
 import secrets
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from workplaces.place import PlaceUnavailable
-from workplaces.ssh.channel import NO_WINDOW, Channel, Gone, Program
+from workplaces.ssh.channel import NO_WINDOW, Channel, Gone, Program, end
 from workplaces.ssh.meaning import Meaning, meaning
 from workplaces.ssh.options import (
     CONNECT_LIMIT,
@@ -69,6 +67,10 @@ class Line(Protocol):
 
     def channel(self, command: str) -> Channel:
         """Gives ``command`` to the login shell there. Raises Gone; an ssh may tell that only at the channel's end."""
+        ...
+
+    def abort(self) -> None:
+        """Makes an ``open`` that is going on in another thread fail soon, where that can be done."""
         ...
 
     def close(self) -> None: ...
@@ -144,15 +146,6 @@ class Ssh:
             )
         except OSError as error:
             raise missing_ssh(str(error)) from error
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a program and what it started to reach a machine (jumps, ProxyCommand)."""
-    with contextlib.suppress(OSError):
-        if sys.platform == "win32":
-            process.kill()
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 class Way:
@@ -262,6 +255,9 @@ class SeparateLine:
         except OSError as error:
             raise missing_ssh(str(error)) from error
 
+    def abort(self) -> None:
+        """Nothing is being opened."""
+
     def close(self) -> None:
         """Nothing is held open."""
 
@@ -279,6 +275,7 @@ class SharedLine:
         self._way = way
         self._socket = f"{way.name}.s"
         self._pid = 0
+        self._opening: subprocess.Popen[bytes] | None = None
         self.fingerprint = ""
 
     @property
@@ -300,6 +297,7 @@ class SharedLine:
             **no_session,
         )
         with way.ssh.start(argv) as process:
+            self._opening = process
             try:
                 said = process.communicate(timeout=_OPEN_LIMIT)[1].decode(errors="replace")
             except subprocess.TimeoutExpired:
@@ -309,6 +307,8 @@ class SharedLine:
             except BaseException:
                 end(process)
                 raise
+            finally:
+                self._opening = None
         if process.returncode != 0:
             if cannot_share(said):
                 raise CannotShare(said)
@@ -328,6 +328,11 @@ class SharedLine:
             return Program(argv, env=environment(), cwd=self._way.ssh.folder)
         except OSError as error:
             raise missing_ssh(str(error)) from error
+
+    def abort(self) -> None:
+        process = self._opening
+        if process is not None:
+            end(process)
 
     def close(self) -> None:
         if self._pid <= 0:

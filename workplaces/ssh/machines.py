@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 WATCH_EVERY = 2.0  # seconds between two looks at the settings file
 _TIDY_EVERY = 15
+_CLOSE_LIMIT = 5.0  # how long quitting waits for connections to close; those of ssh itself end by themselves
 _LEFT_OVER = 30 * 86400  # seconds after which a settings file of ours is nobody's any more
 _MAKING = 60  # seconds a socket may take until it is listened at
 
@@ -112,11 +113,14 @@ class Machines:
             connection.tidy()
 
     def _close(self) -> None:
-        closing = [threading.Thread(target=connection.close) for _, connection in list(self._places.values())]
+        closing = [
+            threading.Thread(target=connection.close, daemon=True) for _, connection in list(self._places.values())
+        ]
         for thread in closing:
             thread.start()
+        end = time.monotonic() + _CLOSE_LIMIT
         for thread in closing:
-            thread.join()
+            thread.join(max(0.0, end - time.monotonic()))
 
     def _sweep(self) -> None:
         """A socket that nobody listens at is left over. One that answers is another Conch's, or ends by itself soon."""

@@ -53,6 +53,7 @@ class Ssh:
         self._installation = installation
         self._protected = protected
         self._person = person
+        self._trouble: PlaceUnavailable | None = None
 
     @property
     def host(self) -> str:
@@ -80,15 +81,25 @@ class Ssh:
         facts = self._connection.facts if self._connection.up else None
         if look:
             try:
-                facts = await in_thread(self._connection.look, "conch-ssh-look")
-            except PlaceUnavailable as error:
-                return self._status(
-                    error.words, ready=False, error=error, details={"log": error.details, "reached": "no"}
-                )
+                facts = await self._reach(self._connection.look)
+            except PlaceUnavailable:
+                facts = None  # it is kept as the trouble that this machine is in
+        if facts is None and (error := self._trouble) is not None:
+            return self._status(error.words, ready=False, error=error, details={"log": error.details, "reached": "no"})
         if facts is None:
             return self._status(PLACE_WORDS["ssh.first"], ready=True, details={"reached": "not yet"})
         answers = PLACE_WORDS["ssh.answers"].format(time=_span(facts.answer))
         return self._status(answers, ready=True, details={"reached": "yes", **_details(facts)})
+
+    async def _reach(self, how: Callable[[], Facts]) -> Facts:
+        """Reaches it, and keeps why it could not be until it can. Raises PlaceUnavailable."""
+        try:
+            facts = await in_thread(how, "conch-ssh")
+        except PlaceUnavailable as error:
+            self._trouble = error
+            raise
+        self._trouble = None
+        return facts
 
     def _status(
         self, line: str, *, ready: bool, details: dict[str, str], error: PlaceUnavailable | None = None
@@ -119,7 +130,7 @@ class Ssh:
         check_command(request.command)
         protected = tuple(dict.fromkeys((*request.protected, *self._protected())))
         folder = await in_thread(lambda: check_folder(request.folder, protected, self._person), "conch-folder")
-        facts = await in_thread(self._connection.ready, "conch-ssh")
+        facts = await self._reach(self._connection.ready)
         name = copy_name(request.chat, folder, self._installation)
         async with self._mirror.session(name, folder.path, self._far, protected=protected) as session:
             sent = await session.before()
