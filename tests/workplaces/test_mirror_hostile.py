@@ -37,8 +37,8 @@ class Liar:
 
     def run(self, command: str, given: Iterable[bytes]) -> Running:
         data = b"".join(given)
-        script, _, rest = data.partition(b"\n#end\n")
-        mark = script.partition(b"\n")[0].split(b"'")[1]
+        script, _, rest = data.partition(b"\n")
+        mark = script.split(b"'")[1]
         if b"tar -cf" in script:
             self.asked = [word for word in rest.split(b"'")[1::2]]
             return _Says(self._start(mark, [b"=T go\0"]), self.files(self.asked))

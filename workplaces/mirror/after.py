@@ -17,6 +17,7 @@ from workplaces.mirror.there import There
 from workplaces.mirror.work import Work, sane_time
 
 _TICK: Final = 0.04
+_FEW: Final = 100
 
 
 class Lander:
@@ -250,9 +251,8 @@ class Lander:
 
     def _settle(self) -> None:
         """Looks at what landed once more, a moment later: an edit after this is seen by its time."""
-        if not self._landed:
-            return
-        self._work.halt.wait(_TICK)
+        if len(self._landed) > _FEW:  # else they are compared by content before the next command, which is quicker
+            self._work.halt.wait(_TICK)
         for path, landed in self._landed.items():
             now = self._look(path)
             entry = self._work.agreed.entries.get(path)

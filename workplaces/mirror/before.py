@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from workplaces.mirror import listing, there
@@ -57,9 +57,15 @@ class Pusher:
 
     def push(self) -> tuple[Done, There]:
         """Raises Trouble, Halted."""
-        word = self._work.next_word()
-        stale, after = self._work.talk.push(word, self._tar())
-        self._work.word_is(word)
+        work = self._work
+        word, this = work.next_word(), work.new_name()
+        stale, after = work.talk.push(word, this, self._tar())
+        work.word_is(word)
+        if self._orders.some and after.clock and not self._there.missing:
+            after = self._composed(after)
+            work.forget_listing()
+        else:
+            work.listed(this, after)
         done = Done()
         for number in stale:
             done.stale.update(self._orders.paths.get(number, ()))
@@ -79,6 +85,8 @@ class Pusher:
             self._work.halt.check()
             yield from self._file(path)
         orders = self._make_orders()
+        show = self._orders.show()
+        yield header(b"show", mode=0o600, size=len(show)) + show + padding(len(show))
         yield header(b"orders", mode=0o600, size=len(orders)) + orders + padding(len(orders)) + ENDING
 
     def _file(self, path: str) -> Iterator[bytes]:
@@ -158,6 +166,15 @@ class Pusher:
 
     # What came of it
 
+    def _composed(self, after: There) -> There:
+        """What was there before, with what was looked at afterwards."""
+        entries = dict(self._there.entries)
+        for paths in self._orders.paths.values():
+            for path in paths:
+                entries.pop(path, None)
+        entries.update(after.entries)
+        return replace(self._there, entries=entries, word=after.word, clock=after.clock)
+
     def _agree(self, after: There, done: Done) -> None:
         """Only what the listing afterwards shows is agreed on."""
         agreed, entries, plan = self._work.agreed, after.entries, self._plan
@@ -168,8 +185,8 @@ class Pusher:
             flags = 0
             if listing.fresh(file.sig, self._here.clock):
                 flags |= FRESH_HERE
-            if there.fresh(raw, after.clock):
-                flags |= FRESH_THERE
+            if there.fields(raw).coarse and there.fresh(raw, after.clock):
+                flags |= FRESH_THERE  # else a later change has another time: this one is a whole second
             agreed.put(path, Entry(file.sig if file.settled else None, raw, file.digest, flags))
             done.files += 1
             done.size += file.size

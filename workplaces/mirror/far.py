@@ -25,14 +25,8 @@ _END_WAIT: Final = 10.0
 
 # What is run there, the same for every purpose, and plain enough for any login shell to hand it on (csh and fish
 # included: no "!", no line break, nothing that they read inside quotes). It reads the script from its standard input,
-# line by line, and leaves the rest of the input to the script.
-BOOTSTRAP: Final = (
-    "exec /bin/sh -c '"
-    'n=$(printf "\\nx"); n=${n%x}; s=; '
-    'while IFS= read -r l; do [ "$l" = "#end" ] && break; s=$s$l$n; done; '
-    '[ "$l" = "#end" ] && eval "$s"'
-    "'"
-)
+# which is one line, and leaves the rest of the input to it.
+BOOTSTRAP: Final = "exec /bin/sh -c 'IFS= read -r s && eval \"$s\"'"
 
 
 class FarLost(Exception):
@@ -79,10 +73,14 @@ class Far(Protocol):
 
 
 def script(text: str, words: Sequence[str] = (), rest: Iterable[bytes] = ()) -> Iterable[bytes]:
-    """The input that makes ``BOOTSTRAP`` run a script there with ``words`` as $1, $2…, and ``rest`` as its input."""
-    yield ("set -- " + " ".join(quoted(word) for word in words) + "\n" + text.strip("\n") + "\n#end\n").encode(
-        "utf-8", "surrogateescape"
-    )
+    """The input that makes ``BOOTSTRAP`` run a script there with ``words`` as $1, $2…, and ``rest`` as its input.
+
+    The script is one line, and no word holds a line break.
+    """
+    line = f"set -- {' '.join(quoted(word) for word in words)}; {text}"
+    if "\n" in line:
+        raise ValueError("a script that is more than a line")
+    yield line.encode("utf-8", "surrogateescape") + b"\n"
     yield from rest
 
 

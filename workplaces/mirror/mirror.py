@@ -39,7 +39,7 @@ from workplaces.mirror.scope import DEPENDENCIES, folds_names, scope_of
 from workplaces.mirror.stop import Halt, Halted, in_thread
 from workplaces.mirror.talk import Talk, Trouble
 from workplaces.mirror.there import There
-from workplaces.mirror.work import Limits, Work, skew
+from workplaces.mirror.work import Limits, Listings, Work, skew
 from workplaces.place import NextStep, PlaceUnavailable
 from workplaces.words import PLACE_WORDS
 
@@ -58,6 +58,7 @@ class Mirror:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._agreed: dict[Path, Agreed] = {}
+        self._listings: dict[Path, Listings] = {}
 
     def session(
         self,
@@ -89,6 +90,13 @@ class Mirror:
         while len(self._agreed) > _MOST_CACHED:
             self._agreed.pop(next(iter(self._agreed)))
         return agreed
+
+    def listings_of(self, path: Path) -> Listings:
+        """The last listing of a copy, kept as long as what was agreed is."""
+        known = {one: listings for one, listings in self._listings.items() if one in self._agreed}
+        known.setdefault(path, Listings())
+        self._listings = known
+        return known[path]
 
     async def sizes(self, far: Far) -> dict[str, int]:
         """The copies on a machine and how much room each takes there (bytes). Raises PlaceUnavailable."""
@@ -137,6 +145,7 @@ class _Open:
     agreed: Agreed
     staging: Path
     real: Path
+    listings: Listings
 
 
 class Session:
@@ -232,7 +241,7 @@ class Session:
             staging.mkdir(mode=0o700, exist_ok=True)
             for leftover in staging.iterdir():
                 leftover.unlink()
-            self._open = _Open(lock, agreed, staging, real)
+            self._open = _Open(lock, agreed, staging, real, self._mirror.listings_of(state / "agreed.sqlite3"))
             return self._open
         except (OSError, sqlite3.Error) as error:
             lock.release()
@@ -249,7 +258,7 @@ class Session:
             with Ground(held.real, held.staging, parts) as ground:
                 scope = scope_of(held.real, self._folder, self._protected, leave=self._leave, parts=PARTS)
                 talk = Talk(self._far, self._name, self._leave, halt)
-                work = Work(self._far.name, held.agreed, ground, talk, scope, halt, self._limits)
+                work = Work(self._far.name, held.agreed, ground, talk, scope, halt, self._limits, held.listings)
                 try:
                     answer = what(work)
                 except BaseException:
@@ -308,7 +317,7 @@ class Session:
         """What the last command changed comes first, when Conch ended or the line broke before it could come back."""
         if work.agreed.meta.get("open") != "1":
             return Changes()
-        over_there = self._list(work)
+        over_there = work.look()
         changes = Changes()
         if not over_there.missing and not work.doubts(over_there):
             try:
@@ -322,7 +331,7 @@ class Session:
         return changes
 
     def _after(self, work: Work) -> Changed:
-        over_there = self._list(work)
+        over_there = work.look()
         changes, held_back = self._bring(work, over_there)
         work.agreed.meta["open"] = "0"
         return Changed(
@@ -349,12 +358,6 @@ class Session:
             raise RuntimeError("the session is not open")
         return self._open
 
-    def _list(self, work: Work) -> There:
-        over_there = work.talk.look()
-        if not over_there.sure and not over_there.unknown:  # something vanished while it was listed
-            over_there = work.talk.look()
-        return over_there
-
     def _both_listings(self, work: Work) -> tuple[There, listing.Snapshot, int]:
         """Lists both sides at once: the one there takes its time on the line, the one here on the disk."""
         answer: list[There] = []
@@ -363,7 +366,7 @@ class Session:
 
         def ask() -> None:
             try:
-                answer.append(self._list(work))
+                answer.append(work.look())
                 seen_at.append(time.time_ns())
             except BaseException as error:  # noqa: BLE001 - raised below
                 failed.append(error)

@@ -10,6 +10,8 @@ from workplaces.mirror.there import There
 
 # How many names one program gets, and how many letters.
 _NAMES = 200
+# Up to how many files are looked at by their names after a push; beyond that everything is listed.
+_SHOWN = 500
 _LETTERS = 50_000
 
 
@@ -20,12 +22,30 @@ class Orders:
         self._there = over_there
         self._lines: list[str] = []
         self.paths: dict[int, list[str]] = {}
+        self._whole = False
+
+    @property
+    def some(self) -> bool:
+        """Whether it is enough to look at what was touched: few files, and no folder made or removed."""
+        return not self._whole and sum(len(paths) for paths in self.paths.values()) <= _SHOWN
 
     def text(self) -> bytes:
-        return ("\n".join((*self._lines, "whole=yes")) + "\n").encode("utf-8", "surrogateescape")
+        """What is done."""
+        lines = (*self._lines, "some=yes" if self.some else "some=no", "whole=yes")
+        return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
+
+    def show(self) -> bytes:
+        """What is looked at afterwards."""
+        if not self.some:
+            return b""
+        paths = (path for about in self.paths.values() for path in about)
+        return "".join("p " + " ".join(quoted("./" + path) for path in some) + "\n" for some in _chunks(paths)).encode(
+            "utf-8", "surrogateescape"
+        )
 
     def make_copy(self) -> None:
         """The whole copy is new: what came is put in place in one step."""
+        self._whole = True
         self._lines.append("made")
         self.paths[0] = []
 
@@ -37,11 +57,13 @@ class Orders:
     def remove_folders(self, paths: Iterable[str]) -> None:
         """The deepest must come first. One that is not empty stays."""
         for folder, some in _grouped(paths):
+            self._whole = True
             self._group(folder, some, f"rmdir -- {_names(some)} 2>/dev/null")
 
     def put_tops(self, tops: Iterable[str], inside: Callable[[str], list[str]]) -> None:
         """New folders, each with all that is in it. ``inside`` gives what that is, for the answer."""
         for folder, some in _grouped(tops):
+            self._whole = True
             about = [path for top in some for path in inside(top)]
             self._group(folder, about, f"none {_names(some)} && mv -- {_staged(some)} .")
 
@@ -53,6 +75,7 @@ class Orders:
     def modes(self, modes: Sequence[tuple[str, int]]) -> None:
         """The deepest folders first: one that may not be entered any more would keep the rest from being done."""
         for path, mode in sorted(modes, key=lambda one: (-one[0].count("/"), one[0])):
+            self._whole = True
             folder, _, name = path.rpartition("/")
             self._group(folder, [path], f"chmod {mode & 0o777:o} -- {quoted('./' + name)}")
 

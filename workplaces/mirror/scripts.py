@@ -13,6 +13,26 @@ from __future__ import annotations
 
 from typing import Final
 
+# After these a shell reads on without a separator.
+_OPEN: Final = ("then", "do", "else", "{", "in", ";;", "&&", "||")
+
+
+def _line(text: str) -> str:
+    """A script as one line, without its comments: the shell there reads a line at once, and starts nothing for it."""
+    whole = ""
+    for line in text.splitlines():
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        if line.endswith("\\"):
+            whole += line[:-1]
+        elif line.endswith((*_OPEN, ";")) or (line.endswith(")") and "(" not in line):  # a pattern of a case
+            whole += line + " "
+        else:
+            whole += line + "; "
+    return whole.rstrip()
+
+
 _START: Final = r"""
 LC_ALL=C LANG=C COPYFILE_DISABLE=1
 export LC_ALL LANG COPYFILE_DISABLE
@@ -32,31 +52,35 @@ root=$base/$name side=$base/.$name
 if [ -h "$root" ] || [ -h "$side" ]; then bad link; fi
 [ -d "$side" ] || mkdir -m 700 -- "$side" 2>/dev/null || bad home-closed
 say_word() { printf '%s\n' "$word" >"$side/word.new" && mv -f -- "$side/word.new" "$side/word"; }
-tool=
-if find . -prune -printf '%y %m %s %T@ %C@ %i\0' >/dev/null 2>&1; then
+{ printf now >"$side/now"; } 2>/dev/null
+clock=$(exec find "$side/now" -prune -printf '%y %m %s %T@ %C@ %i' 2>/dev/null) || clock=
+if [ -n "$clock" ]; then
   tool=find
-  looks() { find "$@" -prune -printf '%y %m %s %T@ %C@ %i\n' 2>/dev/null; }
+  looks() { exec find "$@" -prune -printf '%y %m %s %T@ %C@ %i\n' 2>/dev/null; }
 elif stat -c '%A %a %s %Y %Z %i %y %z' . >/dev/null 2>&1; then
   tool=stat-c
-  looks() { stat -c '%A %a %s %Y %Z %i %y %z' -- "$@" 2>/dev/null; }
+  looks() { exec stat -c '%A %a %s %Y %Z %i %y %z' -- "$@" 2>/dev/null; }
 elif stat -f '%Sp %Lp %z %Fm %Fc %i' . >/dev/null 2>&1; then
   tool=stat-f
-  looks() { stat -f '%Sp %Lp %z %Fm %Fc %i' -- "$@" 2>/dev/null; }
+  looks() { exec stat -f '%Sp %Lp %z %Fm %Fc %i' -- "$@" 2>/dev/null; }
 else
   bad no-stat
 fi
+[ -n "$clock" ] || clock=$(looks "$side/now")
 """
 
-# $4… are names of folders that are not gone into. "=W" the state's word, "=C" a file made just now (so its time is the
-# time there), "=U" a folder that cannot be read, "=E" the end and how find ended.
+# $4 is a listing that was taken before ("-": none), $5 this one, $6… names of folders that are not gone into. "=W" is
+# the state's word, "=C" a file written just now (so its time is the time there), "=U" a folder that cannot be read,
+# "=E" the end and how find ended. "=S": nothing has changed since the listing of before. That is only said where the
+# time at which anything at all happened to an entry can be trusted, folders too: by GNU find, on file systems known for
+# it. A listing's time is kept as a whole second, the one in which it began: so nothing after it can be missed.
 _LIST: Final = r"""
 list() {
+  since=$1 this=$2
+  shift 2
   word_there=
   { IFS= read -r word_there <"$side/word"; } 2>/dev/null
-  printf '=W %s\0' "$word_there"
-  rm -f -- "$side/now" 2>/dev/null
-  : 2>/dev/null >"$side/now"
-  printf '=C %s\0=T %s\0' "$(looks "$side/now")" "$tool"
+  printf '=W %s\0=C %s\0=T %s\0' "$word_there" "$clock" "$tool"
   if [ -h "$root" ]; then bad link; fi
   if [ ! -e "$root" ]; then printf '=M\0=E 0\0'; return; fi
   cd -P -- "$root" 2>/dev/null || bad copy-closed
@@ -65,6 +89,24 @@ list() {
   for one do set -- "$@" -o -name "$one"; done
   shift "$count"
   shift
+  case $tool$clock in
+    find*.0000000000*) ;;
+    find*)
+      at_name=
+      { IFS= read -r at_name <"$side/at.name"; } 2>/dev/null
+      if [ "$since" = "$at_name" ]; then
+        walked=$(exec find . -path . -printf %F: -false -o -cnewer "$side/at" -printf newer -quit \
+          -o -type d \( "$@" \) -prune 2>/dev/null) || walked=
+        case $walked in
+          ext[234]:|ext2/ext3:|xfs:|btrfs:|tmpfs:|f2fs:|zfs:|overlay:)
+            printf '=S\0=E 0\0'
+            return ;;
+        esac
+      fi
+      { echo >"$side/at.name"; } 2>/dev/null
+      begun=${clock#* * * }
+      if touch -d "@${begun%%.*}" "$side/at" 2>/dev/null; then printf '%s\n' "$this" >"$side/at.name"; fi ;;
+  esac
   case $tool in
     find) find . -type d \( "$@" \) -prune -printf '%y %m %s %T@ %C@ %i %p\0' \
       -o -printf '%y %m %s %T@ %C@ %i %p\0' 2>/dev/null ;;
@@ -84,10 +126,10 @@ batch='printf "=B %s\0" "$#"; '$batch'; printf "\0"; printf "%s\0" "$@"'
 closed='for d do if [ -r "$d" ] && [ -x "$d" ]; then :; else printf "=U %s\0" "$d"; fi; done'
 """
 
-LIST: Final = _START + _LIST + 'list "$@"\n'
+LIST: Final = _line(_START + _LIST + 'list "$@"\n')
 
 # The names come as calls of ``t`` in a file, so that their number has no limit and their letters no meaning.
-PULL: Final = (
+PULL: Final = _line(
     _START
     + r"""
 if [ -h "$root" ]; then bad link; fi
@@ -109,7 +151,7 @@ printf '%-512s' "=E $whole $ended"
 
 # The input is a tar: what to put in place under f/, and as its last part what to do with it ("orders"). Nothing is
 # touched before all of it is there.
-PUSH: Final = (
+PUSH: Final = _line(
     _START
     + _LIST
     + r"""
@@ -156,18 +198,38 @@ none() {
     fi
   done
 }
+# p NAME…: how these are now, when that is asked for instead of everything
+p() { cd -P -- "$root" && find "$@" -prune -printf '%y %m %s %T@ %C@ %i %p\0' 2>/dev/null; }
+orders=$side/orders.$mark some=no
+rm -f -- "$side"/orders.*
 { . "$in/orders"; } 2>/dev/null
+[ "$tool" = find ] || some=no
+[ "$some" = no ] || mv -f -- "$in/show" "$orders" 2>/dev/null || some=no
 cd "$base" && rm -rf -- "$in" 2>/dev/null
 [ "$whole" = yes ] || bad broken
 say_word
-# The clock of files must move on, so that a change after this is seen by its time.
-case $tool in find|stat-c) sleep 0.05 2>/dev/null || sleep 1 ;; *) sleep 1 ;; esac
+# Where times are whole seconds the clock must move on, so that a change after this is seen by its time.
+case $tool$clock in
+  find*.0000000000*) sleep 1 ;;
+  find*) ;;
+  stat-c*) sleep 0.05 2>/dev/null || sleep 1 ;;
+  *) sleep 1 ;;
+esac
 printf '=L\0'
-list "$@"
+if [ "$some" = yes ]; then
+  printf '=W %s\0=C %s\0' "$word" "$clock"
+  { . "$orders"; } 2>/dev/null
+  printf '=E 0\0'
+else
+  { printf now >"$side/now"; } 2>/dev/null
+  clock=$(looks "$side/now")
+  list "$@"
+fi
+rm -f -- "$orders"
 """
 )
 
-SIZES: Final = r"""
+SIZES: Final = _line(r"""
 LC_ALL=C
 export LC_ALL
 printf '\n%s\n' "$1"
@@ -180,9 +242,9 @@ for one in * .[!.]*; do
   fi
 done
 printf '=E\0'
-"""
+""")
 
-REMOVE: Final = r"""
+REMOVE: Final = _line(r"""
 LC_ALL=C
 export LC_ALL
 printf '\n%s\n' "$1"
@@ -191,4 +253,4 @@ chmod -R u+rwX -- "./$2" 2>/dev/null
 rm -rf -- "./$2" "./.$2" 2>/dev/null
 if [ -e "./$2" ] || [ -h "./$2" ]; then printf '=X\0'; fi
 printf '=E\0'
-"""
+""")

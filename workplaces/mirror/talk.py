@@ -53,19 +53,23 @@ class Talk:
         self._leave = [_pattern(name) for name in sorted(leave)] or ["/"]
         self._halt = halt
 
-    def look(self) -> There:
-        """What is there. Raises Trouble, Halted."""
-        with self._asked(scripts.LIST, ["", *self._leave], (), MOST_BYTES) as stream:
+    def look(self, since: str, this: str) -> There:
+        """What is there; ``same`` when that is known to be what was there at the listing ``since`` ("-": none).
+
+        This listing is ``this``. Raises Trouble, Halted.
+        """
+        with self._asked(scripts.LIST, ["", since, this, *self._leave], (), MOST_BYTES) as stream:
             return read_listing(stream)
 
-    def push(self, word: str, tar: Iterable[bytes]) -> tuple[set[int], There]:
+    def push(self, word: str, this: str, tar: Iterable[bytes]) -> tuple[set[int], There]:
         """Sends a tar with its orders; afterwards the copy's word is ``word``.
 
         Gives the numbers of the groups that were not done because something was not as it had been, and what is there
-        now. Raises Trouble, Halted, and what the tar raised.
+        now, as the listing ``this``; or only what was touched, when its orders say so. Raises Trouble, Halted, and what
+        the tar raised.
         """
         stale: set[int] = set()
-        with self._asked(scripts.PUSH, [word, *self._leave], tar, MOST_BYTES) as stream:
+        with self._asked(scripts.PUSH, [word, "-", this, *self._leave], tar, MOST_BYTES) as stream:
             while (record := stream.record(_MOST_RECORD)) != b"=L":
                 if record is None:
                     raise Broken("ended before its listing")

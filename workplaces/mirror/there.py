@@ -8,12 +8,17 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from workplaces.mirror.carry import Broken, Incoming, TooMuch
-from workplaces.mirror.scope import plain
 
 MOST_ENTRIES: Final = 150_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 _MOST_RECORD: Final = 1024 * 1024
 _FRACTION = re.compile(rb"\d\d:\d\d:\d\d\.(\d{1,9})")
+_RAW = re.compile(
+    rb"[-a-zA-Z?][-a-zA-Z.+@]{0,11} [0-7]{1,6} \d{1,19} -?\d{1,12}(?:\.\d{1,12})? -?\d{1,12}(?:\.\d{1,12})? \d{1,20}"
+    rb"(?: [-0-9:.+ ]{20,80})?"
+)
+# An empty part, "." or "..", anywhere.
+_ELSEWHERE = re.compile(rb"/(?:/|\Z|\.{1,2}(?:/|\Z))")
 _BILLION: Final = 1_000_000_000
 _TICK: Final = 30_000_000
 
@@ -35,13 +40,15 @@ class There:
     """A listing of the copy. ``entries`` holds each path with its signature, as the tools there wrote it.
 
     ``unknown`` are folders that could not be read; ``sure`` is False when something may be missing for another reason.
-    ``missing`` is True when there is no copy at all. ``word`` is the state word beside it, ``clock`` the time there.
+    ``missing`` is True when there is no copy at all, ``same`` when nothing has changed since the listing that was named
+    (``entries`` is empty then). ``word`` is the state word beside it, ``clock`` the time there.
     """
 
     entries: Mapping[str, bytes] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
     sure: bool = True
     missing: bool = False
+    same: bool = False
     word: str = ""
     clock: int = 0
 
@@ -58,7 +65,7 @@ def read_listing(stream: Incoming) -> There:
     """Reads a listing. Raises Broken when it is cut off or makes no sense, TooMuch when it is too long, Refused."""
     entries: dict[str, bytes] = {}
     unknown: set[str] = set()
-    word, clock, missing, sure, ended = "", 0, False, True, False
+    word, clock, missing, same, sure, ended = "", 0, False, False, True, False
     records = stream.records(_MOST_RECORD)
     for record in records:
         if ended:
@@ -81,6 +88,8 @@ def read_listing(stream: Incoming) -> There:
             clock = fields(record[3:]).mtime if len(record) > 3 else 0
         elif record == b"=M":
             missing = True
+        elif record == b"=S":
+            same = True
         elif record[1:3] == b"! ":
             raise Refused(record[3:35].decode("ascii", "replace"))
         elif record[1:3] != b"T ":
@@ -89,7 +98,9 @@ def read_listing(stream: Incoming) -> There:
             raise TooMuch
     if not ended:
         raise Broken("a listing without end")
-    return There(entries=entries, unknown=frozenset(unknown), sure=sure, missing=missing, word=word, clock=clock)
+    return There(
+        entries=entries, unknown=frozenset(unknown), sure=sure, missing=missing, same=same, word=word, clock=clock
+    )
 
 
 def is_folder(raw: bytes) -> bool:
@@ -175,10 +186,9 @@ def _path(name: bytes) -> str | None:
     """The path of a name as find gives it; None for the copy itself."""
     if name == b".":
         return None
-    path = name[2:].decode("utf-8", "surrogateescape")
-    if name[:2] != b"./" or not plain(path):
+    if name[:2] != b"./" or _ELSEWHERE.search(name, 1) is not None or len(name) < 3:
         raise Broken(f"a path that leads elsewhere: {name[:80]!r}")
-    return path
+    return name[2:].decode("utf-8", "surrogateescape")
 
 
 def _add(entries: dict[str, bytes], raw: bytes, name: bytes) -> None:
@@ -191,5 +201,7 @@ def _add(entries: dict[str, bytes], raw: bytes, name: bytes) -> None:
         raise Broken("no signature")
     if raw[:1] == b"d":  # its times and its size change with what is in it
         raw = b" ".join(raw.split(b" ", 2)[:2])
-    fields(raw)
+        fields(raw)
+    elif _RAW.fullmatch(raw) is None:
+        raise Broken(f"no signature: {raw[:80]!r}")
     entries[path] = raw

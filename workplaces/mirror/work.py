@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from workplaces.mirror import listing, there
@@ -36,6 +36,51 @@ class Limits:
     back: int = 512_000_000
 
 
+class Listings:
+    """The last full listing of a copy, in memory, and whether it may be asked if that still holds.
+
+    That is a hint which saves a listing, never the truth: the answer is not asked for again and again, not after long,
+    and not believed when the clocks of the two machines went on at different speeds meanwhile.
+    """
+
+    _MOST_TIMES: Final = 20
+    _LONGEST: Final = 600.0
+    _LARGEST_DIFFERENCE: Final = 2.0
+
+    def __init__(self) -> None:
+        self._name = ""
+        self._kept: There | None = None
+        self._at = 0.0
+        self._times = 0
+
+    def keep(self, name: str, over_there: There) -> None:
+        good = over_there.sure and not over_there.unknown and not over_there.missing and over_there.clock
+        self._name, self._kept = (name, over_there) if good else ("", None)
+        self._at = time.monotonic()
+        self._times = 0
+
+    def forget(self) -> None:
+        self._name, self._kept = "", None
+
+    def usable(self) -> str:
+        """The name of the listing to ask about, empty when a full one is due."""
+        if self._times >= self._MOST_TIMES or time.monotonic() - self._at > self._LONGEST:
+            return ""
+        return self._name
+
+    def plausible(self, clock: int) -> bool:
+        if self._kept is None:
+            return False
+        there_passed = (clock - self._kept.clock) / 1e9
+        return abs(there_passed - (time.monotonic() - self._at)) < self._LARGEST_DIFFERENCE
+
+    def again(self, over_there: There) -> There:
+        self._times += 1
+        if self._kept is None:
+            raise RuntimeError("there is no listing to come back to")
+        return replace(self._kept, word=over_there.word, clock=over_there.clock)
+
+
 @dataclass(slots=True)
 class Work:
     """One session's tools, and what it has to tell. For one thread at a time."""
@@ -47,9 +92,38 @@ class Work:
     scope: Scope
     halt: Halt
     limits: Limits
+    listings: Listings
     kept: list[KeptTwice] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def look(self) -> There:
+        """What is there. Raises Trouble, Halted."""
+        known = self.listings.usable()
+        over_there = self._look(known)
+        if over_there.same:
+            if known and self.listings.plausible(over_there.clock):
+                return self.listings.again(over_there)
+            over_there = self._look("")
+        if not over_there.sure and not over_there.unknown:  # something vanished while it was listed
+            over_there = self._look("")
+        return over_there
+
+    def _look(self, known: str) -> There:
+        this = self.new_name()
+        over_there = self.talk.look(known or "-", this)
+        if not over_there.same:
+            self.listed(this, over_there)
+        return over_there
+
+    def new_name(self) -> str:
+        return os.urandom(8).hex()
+
+    def listed(self, this: str, over_there: There) -> None:
+        self.listings.keep(this, over_there)
+
+    def forget_listing(self) -> None:
+        self.listings.forget()
 
     def next_word(self) -> str:
         """The word that the copy's state gets next. It is written down here before anything happens there."""
