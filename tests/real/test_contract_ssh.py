@@ -121,6 +121,17 @@ class SshContract(PlaceContract):
         assert "id" not in result.output.out
         assert listing(folder) == before
 
+    async def test_the_folder_may_have_any_name(self, place: WorkPlace, folder: Path) -> None:  # type: ignore[override]
+        """As everywhere, in one test: the folder's name is nothing to the copy, which has the chat's."""
+        for name in ODD_NAMES if self.kind == "shared" else ODD_NAMES[::8]:
+            work = folder / name
+            work.mkdir()
+            (work / "a").write_text("here\n")
+            result = await self.run(place, work, "cat a; printf there > b")
+            assert result.output.out == "here\n"
+            assert names(work) == {"a", "b"}
+            assert (work / "b").read_text() == "there"
+
     async def test_files_may_have_any_name(self, place: WorkPlace, folder: Path) -> None:
         """As everywhere; but a folder here is not emptied without asking, so not all of them go at once."""
         (folder / "stays").touch()

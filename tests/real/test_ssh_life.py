@@ -22,7 +22,7 @@ from tests.workplaces.contract import DOUBLE_FORK, Heard, stopped
 from tests.workplaces.looking import number
 from workplaces.mirror import Mirror
 from workplaces.output import OutputKeeper
-from workplaces.place import RunRequest
+from workplaces.place import PlaceUnavailable, RunRequest
 from workplaces.ssh.command import Command, Ended
 from workplaces.ssh.connection import Connection
 from workplaces.ssh.place import Ssh
@@ -197,6 +197,26 @@ def test_a_shared_connection_that_died_is_made_again(machine: Sshd, tmp_path: Pa
             assert run(connection, "echo once")[1] == "once\n"
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_machine_that_does_not_let_us_in_any_more_runs_nothing(tmp_path: Path, kind: str) -> None:
+    with another(name="tower") as tower:
+        settings = tmp_path / "settings"
+        settings.write_text(tower.settings())
+        connection = Connection("tower", tmp_path / "places", settings, kinds=(kind,))
+        try:
+            assert run(connection, "echo in")[1] == "in\n"
+            tower.stop()
+            until(lambda: kind == "separate" or not connection.up)
+            with pytest.raises(PlaceUnavailable, match="tower is on, but takes no SSH connections"):
+                run(connection, "echo in")
+            (tower.folder / "keys" / "build").write_text("")
+            tower.start()
+            with pytest.raises(PlaceUnavailable, match="tower does not take your key"):
+                run(connection, "echo in")
+        finally:
+            connection.close()
 
 
 @pytest.mark.parametrize("kind", ["shared", "library"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import time
@@ -154,6 +155,15 @@ async def test_the_command_line_runs_there_too(machine: Sshd, settings: Path, tm
     out, _ = await process.communicate()
     assert (process.returncode, out.decode().splitlines()[0]) == (0, HOST)
     assert names(tmp_path / "work") == {"here"}
+    listed = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app", "places", "--look", "--json"),
+        env=env,
+        cwd=CHECKOUT,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    said = {one["id"]: one for one in json.loads((await listed.communicate())[0])["places"]}
+    assert said[f"ssh:{HOST}"]["line"].startswith("Answers in ")
+    assert said["ssh:other"]["next"]["command"] == "ssh-copy-id other"
 
 
 HIDE = 'mount --bind /dev/null "$(readlink -f {})"'

@@ -21,7 +21,7 @@ from workplaces.ssh import script
 from workplaces.ssh.channel import Channel, Full, Gone
 from workplaces.ssh.lines import IDLE, CannotShare, Line, SeparateLine, SharedLine, Ssh, Way
 from workplaces.ssh.talk import Take, Talk
-from workplaces.ssh.trouble import is_full, is_gone, trouble
+from workplaces.ssh.trouble import is_full, is_gone, trouble, was_never_in
 
 SESSIONS = 8  # programs at once: sshd takes ten on one connection unless told otherwise (MaxSessions)
 _LOOK_LIMIT = 30.0
@@ -308,7 +308,7 @@ class Connection:
             raise Full(noise)
         if shared and is_gone(noise):
             raise Gone(noise)
-        if status == 255 and not shared and way is not None and "connect to host" in noise:
+        if status == 255 and not shared and way is not None and was_never_in(noise):
             raise way.why(noise)
         if status in (126, 127):
             raise trouble("no-shell", self.host, noise)

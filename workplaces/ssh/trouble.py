@@ -20,6 +20,10 @@ _LONGEST_LOG = 4000
 
 _NO_SHARING = re.compile(r"unix_listener|mux listener|ControlSocket|ControlPath", re.IGNORECASE)
 _GONE = re.compile(r"UNKNOWN port 65535|Control socket connect", re.IGNORECASE)
+_NEVER_IN = re.compile(
+    r"connect to host|Could not resolve hostname|Host key verification failed|IDENTIFICATION HAS CHANGED"
+    r"|Permission denied \(|Too many authentication failures|Unable to negotiate|terminating, \d+ bad"
+)
 _FULL = re.compile(r"Session open refused|session request failed|open failed", re.IGNORECASE)
 _SETTINGS = re.compile(
     r"^(?P<file>.+?)(?::)? line (?P<line>\d+): |^(?P<other>.+?): terminating, \d+ bad"
@@ -66,6 +70,11 @@ def cannot_share(said: str) -> bool:
 def is_gone(said: str) -> bool:
     """Whether the shared connection was not there, so that nothing was run."""
     return _GONE.search(said) is not None
+
+
+def was_never_in(said: str) -> bool:
+    """Whether ssh said that it did not get as far as to run anything."""
+    return _NEVER_IN.search(said) is not None
 
 
 def is_full(said: str) -> bool:
