@@ -159,6 +159,7 @@ PLACE_WORDS: Final[dict[str, str]] = {
     # Your machine, over SSH
     "ssh.first": "Works on a copy of the folder. Reached when you pick it.",
     "ssh.answers": "Answers in {time}. Works on a copy of the folder.",
+    "ssh.connecting": "Reaching {host}",
     "ssh.about": (
         "Commands run on the person's own machine {host}, over SSH, as that machine's user: /bin/sh reads the line in "
         "{folder}, a copy of the work folder that is kept in step (what changed there comes back after each command). "

@@ -166,6 +166,32 @@ async def test_the_command_line_runs_there_too(machine: Sshd, settings: Path, tm
     assert said["ssh:other"]["next"]["command"] == "ssh-copy-id other"
 
 
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_command_that_deletes_most_of_the_copy_asks_first(
+    places: WorkPlaces, tmp_path: Path, answer: bool
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    for number in range(30):
+        (work / f"{number}").write_text("x")
+    asked: list[str] = []
+
+    async def ask(question: str) -> bool:
+        asked.append(question)
+        return answer
+
+    place = await places.for_turn(BOX)
+    told: list[str] = []
+    request = RunRequest(
+        command="rm -f [1-9]*", folder=work, chat="empties", ask=ask, on_progress=lambda step: told.append(step.words)
+    )
+    result = await place.run(request)
+    assert asked == [f"The command deleted 29 of 30 files on {HOST}. Delete them here too?"]
+    assert len(names(work)) == (1 if answer else 30)
+    assert len(result.changed or ()) == (29 if answer else 0)
+    assert told == [f"Reaching {HOST}"]
+
+
 HIDE = 'mount --bind /dev/null "$(readlink -f {})"'
 SMALL = 'mount -t tmpfs -o size=64k,mode=755,uid=$(stat -c %u "$2/homes/build") none "$2/homes/build"'
 

@@ -351,7 +351,7 @@ class Session:
         return lander.land(), lander.held_back
 
     def _folding(self, work: Work) -> plan.Scope:
-        return replace(work.scope, folds=folds_names(self._held().real, _present(work.agreed)))
+        return replace(work.scope, folds=folds_names(self._held().real, work.agreed.entries))
 
     def _held(self) -> _Open:
         if self._open is None:
@@ -392,10 +392,8 @@ class Session:
 
     def _sweep(self, work: Work, here: listing.Snapshot) -> None:
         """Takes away what a crash left while it landed something."""
-        for path in here.entries:
-            folder, _, name = path.rpartition("/")
-            if name.startswith(PARTS):
-                work.ground.sweep(folder)
+        for path in [path for path in here.entries if PARTS in path]:
+            work.ground.sweep(path.rpartition("/")[0])
 
     def _tell(self, work: Work, todo: plan.Push, here: listing.Snapshot, over_there: There) -> None:
         for path, key in todo.left:
@@ -455,10 +453,6 @@ class Session:
                         raise Halted from None
 
         return wait
-
-
-def _present(agreed: Agreed) -> dict[str, bytes]:
-    return {path: entry.here for path, entry in agreed.entries.items() if entry.here is not None}
 
 
 async def _available(work: Awaitable[Answer]) -> Answer:

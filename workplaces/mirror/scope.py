@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -141,7 +141,7 @@ def scope_of(
     return Scope(frozenset(leave), frozenset(inside), parts, folds)
 
 
-def folds_names(folder: Path, entries: Mapping[str, bytes]) -> bool:
+def folds_names(folder: Path, entries: Collection[str]) -> bool:
     """Whether the folder's file system takes two spellings of a name for one. Nothing is written to find out."""
     tried = 0
     for path in entries:

@@ -53,7 +53,7 @@ if [ -h "$root" ] || [ -h "$side" ]; then bad link; fi
 [ -d "$side" ] || mkdir -m 700 -- "$side" 2>/dev/null || bad home-closed
 say_word() { printf '%s\n' "$word" >"$side/word.new" && mv -f -- "$side/word.new" "$side/word"; }
 { printf now >"$side/now"; } 2>/dev/null
-clock=$(exec find "$side/now" -prune -printf '%y %m %s %T@ %C@ %i' 2>/dev/null) || clock=
+clock=$(exec find "$side/now" -prune -regex '.*' -printf '%y %m %s %T@ %C@ %i' 2>/dev/null) || clock=
 if [ -n "$clock" ]; then
   tool=find
   looks() { exec find "$@" -prune -printf '%y %m %s %T@ %C@ %i\n' 2>/dev/null; }
@@ -69,15 +69,16 @@ fi
 [ -n "$clock" ] || clock=$(looks "$side/now")
 """
 
-# $4 is a listing that was taken before ("-": none), $5 this one, $6… names of folders that are not gone into. "=W" is
-# the state's word, "=C" a file written just now (so its time is the time there), "=U" a folder that cannot be read,
-# "=E" the end and how find ended. "=S": nothing has changed since the listing of before. That is only said where the
-# time at which anything at all happened to an entry can be trusted, folders too: by GNU find, on file systems known for
-# it. A listing's time is kept as a whole second, the one in which it began: so nothing after it can be missed.
+# $4 is a listing that was taken before ("-": none), $5 this one, $6… the folders that are not gone
+# into (as one expression for GNU find, which is quicker, and as names). "=W" is the state's word, "=C" a file written
+# just now (so its time is the time there), "=U" a folder that cannot be read, "=E" the end and how find ended. "=S":
+# nothing has changed since the listing of before. That is only said where the time at which anything at all happened to
+# an entry can be trusted, folders too: by GNU find, on file systems known for it. A listing's time is kept as a whole
+# second, the one in which it began: so nothing after it can be missed.
 _LIST: Final = r"""
 list() {
-  since=$1 this=$2
-  shift 2
+  since=$1 this=$2 regex=$3
+  shift 3
   word_there=
   { IFS= read -r word_there <"$side/word"; } 2>/dev/null
   printf '=W %s\0=C %s\0=T %s\0' "$word_there" "$clock" "$tool"
@@ -89,6 +90,7 @@ list() {
   for one do set -- "$@" -o -name "$one"; done
   shift "$count"
   shift
+  if [ "$tool" = find ]; then set -- -regex "$regex"; fi
   case $tool$clock in
     find*.0000000000*) ;;
     find*)

@@ -50,7 +50,8 @@ class Talk:
     def __init__(self, far: Far, copy: str, leave: Collection[str], halt: Halt) -> None:
         self._far = far
         self._copy = copy
-        self._leave = [_pattern(name) for name in sorted(leave)] or ["/"]
+        names = sorted(leave)
+        self._leave = [_expression(names), *([_pattern(name) for name in names] or ["/"])]
         self._halt = halt
 
     def look(self, since: str, this: str) -> There:
@@ -171,6 +172,12 @@ class Talk:
         if isinstance(error, OSError | sqlite3.Error):
             return Trouble("here", reason=getattr(error, "strerror", None) or str(error), details=details)
         return error
+
+
+def _expression(names: Sequence[str]) -> str:
+    """The same as one regular expression for GNU find's -regex, in its own form."""
+    quoted = ("".join("\\" + letter if letter in ".[*+?^$\\" else letter for letter in name) for name in names)
+    return r".*/\(" + r"\|".join(quoted) + r"\)" if names else "/"
 
 
 def _pattern(name: str) -> str:

@@ -251,8 +251,9 @@ class Work:
 
     def really_fresh(self, here: Mapping[str, bytes], clock: int) -> None:
         """What was too fresh to trust by its time is compared by its content; what is not fresh any more is trusted."""
-        for path, entry in list(self.agreed.entries.items()):
-            if not entry.fresh & FRESH_HERE or here.get(path) != entry.here or entry.here is None:
+        for path in [path for path, entry in self.agreed.entries.items() if entry.fresh & FRESH_HERE]:
+            entry = self.agreed.entries[path]
+            if entry.here is None or here.get(path) != entry.here:
                 continue
             self.halt.check()
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from workplaces.container.threads import in_thread, is_done, to_the_end
@@ -15,6 +15,7 @@ from workplaces.place import (
     LONGEST_TIMEOUT,
     PlaceStatus,
     PlaceUnavailable,
+    Progress,
     Proof,
     RunRequest,
     RunResult,
@@ -130,9 +131,13 @@ class Ssh:
         check_command(request.command)
         protected = tuple(dict.fromkeys((*request.protected, *self._protected())))
         folder = await in_thread(lambda: check_folder(request.folder, protected, self._person), "conch-folder")
+        if request.on_progress is not None and not self._connection.up:
+            request.on_progress(Progress(PLACE_WORDS["ssh.connecting"].format(host=self.host)))
         facts = await self._reach(self._connection.ready)
         name = copy_name(request.chat, folder, self._installation)
-        async with self._mirror.session(name, folder.path, self._far, protected=protected) as session:
+        async with self._mirror.session(
+            name, folder.path, self._far, protected=protected, ask=self._ask(request)
+        ) as session:
             sent = await session.before()
             ended = await self._command(request, f"{facts.home}/{session.copy}", facts)
             back = await session.after()
@@ -147,6 +152,12 @@ class Ssh:
             note=" ".join(dict.fromkeys(filter(None, (self._note(ended), *self._told(sent), *self._told(back))))),
             sure=ended.sure,
         )
+
+    def _ask(self, request: RunRequest) -> Callable[[int, int], Awaitable[bool]] | None:
+        ask = request.ask
+        if ask is None:
+            return None
+        return lambda count, of: ask(PLACE_WORDS["mirror.ask"].format(count=count, of=of, where=self.host))
 
     async def _command(self, request: RunRequest, folder: str, facts: Facts) -> Ended:
         """Raises PlaceUnavailable when nothing ran, Stopped when cancelled."""
