@@ -83,7 +83,7 @@ async def test_there_and_back(machine: Sshd, pair: Pair) -> None:
 @pytest.mark.parametrize("after", [100_000, 900_000])
 async def test_the_line_is_cut_in_mid_transfer(machine: Sshd, pair: Pair, half: str, after: int) -> None:
     for number in range(40):
-        (pair.here / f"f{number}").write_bytes(b"0" * 50_000)
+        (pair.here / f"f{number}").write_bytes(b"0" * 200_000)
     await pair.round()
     far = pair.far
 
@@ -104,7 +104,7 @@ async def test_the_line_is_cut_in_mid_transfer(machine: Sshd, pair: Pair, half: 
 
     def change(folder: Path, text: bytes) -> None:
         for number in range(40):
-            (folder / f"f{number}").write_bytes(text * 50_000)
+            (folder / f"f{number}").write_bytes(text * 200_000)
 
     try:
         if half == "push":
@@ -123,13 +123,13 @@ async def test_the_line_is_cut_in_mid_transfer(machine: Sshd, pair: Pair, half: 
         machine.stop()
         machine.start()
     for folder in (pair.here, pair.there):
-        assert {path.read_bytes() for path in folder.iterdir()} <= {b"0" * 50_000, b"1" * 50_000}
+        assert {path.read_bytes() for path in folder.iterdir()} <= {b"0" * 200_000, b"1" * 200_000}
     pair.far = far
     pair.restart()
     sent, back = await pair.round()
     assert (sent.kept_twice, back.kept_twice, back.trouble) == ((), (), "")
     assert tree(pair.here) == tree(pair.there)
-    assert {path.read_bytes() for path in pair.here.iterdir()} == {b"1" * 50_000}
+    assert {path.read_bytes() for path in pair.here.iterdir()} == {b"1" * 200_000}
     assert await pair.mirror.remove(pair.far, pair.chat)
 
 
