@@ -155,6 +155,7 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "computer.unsure": "Something that the command started did not end when it was told to. It may still run.",
     "command.long": "The command is longer than this system takes. Put the text in a file first.",
     "command.zero": "A command cannot hold a zero byte.",
+    "command.not-text": "The command holds what is not text.",
     "command.empty": "There is no program to run.",
     # Your machine, over SSH
     "ssh.first": "Works on a copy of the folder. Reached when you pick it.",

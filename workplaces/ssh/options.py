@@ -40,6 +40,7 @@ _FIRST: tuple[tuple[str, str], ...] = (
     ("ServerAliveInterval", str(_ALIVE_EVERY)),
     ("ServerAliveCountMax", str(_ALIVE_TIMES)),
     ("LogLevel", "INFO"),
+    ("FingerprintHash", "sha256"),
 )
 # Known from these versions on; an older one calls them a mistake. The value of SetEnv is there to keep theirs out.
 _SINCE_7_8 = (("SetEnv", "CONCH=1"),)

@@ -249,7 +249,7 @@ def check_command(command: str | tuple[str, ...]) -> None:
     try:
         size = len(script.text_of(command))
     except UnicodeEncodeError:
-        raise PlaceUnavailable(PLACE_WORDS["container.not-text"]) from None
+        raise PlaceUnavailable(PLACE_WORDS["command.not-text"]) from None
     if size > script.LONGEST_COMMAND:
         raise PlaceUnavailable(PLACE_WORDS["command.long"])
 
