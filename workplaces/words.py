@@ -124,6 +124,9 @@ PLACE_WORDS: Final[dict[str, str]] = {
         "{engine} does not see the folder {folder} of this computer, so a container would work on another one."
     ),
     "container.elsewhere.next": "Share the folder with {engine}, or choose another folder",
+    "container.selinux": (
+        "SELinux guards this computer, and Docker can then not be given a folder with a “:” in its name: {folder}."
+    ),
     "container.empty-folder": (
         "The folder {folder} is empty, so it cannot be told whether a container would see this one or another."
     ),

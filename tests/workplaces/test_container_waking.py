@@ -366,6 +366,7 @@ async def test_a_command_wakes_it_and_says_so_while_it_lasts(
     assert computer.asked == [], "looking at it does not start it"
     work = tmp_path / "work"
     work.mkdir()
+    (work / "a.txt").touch()
     told: list[str] = []
     asks = [
         RunRequest(command="x", folder=work, timeout=10.0, on_progress=lambda progress: told.append(progress.words))

@@ -150,6 +150,7 @@ async def test_settings_and_protected_places_are_asked_for_every_command(double:
     places = WorkPlaces(tmp_path / "places", settings=lambda: settings[0], protected=lambda: tuple(protected))
     work = tmp_path / "work"
     work.mkdir()
+    (work / "a.txt").touch()
     (work / "key").touch()
     place = await places.for_turn(CONTAINER)
     assert (await place.run(RunRequest(command="x", folder=work))).proof.details["covered"] == "0"

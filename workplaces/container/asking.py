@@ -15,6 +15,7 @@ from workplaces.container import wire
 from workplaces.container.contexts import Endpoint
 from workplaces.container.engine import REQUEST_LIMIT, Engine, EngineFacts
 from workplaces.container.refusals import Unusable, reason_of
+from workplaces.container.selinux import enforcing
 
 TRY_LIMIT = 3.0
 OLDEST_API = (1, 40)  # Docker 19.03
@@ -89,6 +90,7 @@ def read_facts(
         kernel=kernel,
         runtimes=() if podman is not None else tuple(sorted(info.get("Runtimes") or {})),
         gpus=podman is None and _has_gpus(info),
+        selinux=any("name=selinux" in option for option in options) and enforcing(),
     )
 
 
@@ -125,7 +127,7 @@ def docker_info(podman: Mapping[str, Any]) -> dict[str, Any]:
         "NCPU": host["cpus"],
         "MemTotal": host["memTotal"],
         "CgroupVersion": str(host["cgroupVersion"]).removeprefix("v"),
-        "SecurityOptions": ["name=seccomp"] if security["seccompEnabled"] else [],
+        "SecurityOptions": [f"name={kind}" for kind in ("seccomp", "selinux") if security.get(f"{kind}Enabled")],
         "Rootless": security["rootless"],
     }
 

@@ -17,6 +17,7 @@ from typing import Any
 from workplaces.container import hosts
 from workplaces.container.engine import EngineFacts
 from workplaces.container.ground import LOOK, covered_names
+from workplaces.container.selinux import PRIVATE, RELABEL, SHARED, label
 from workplaces.folder import WorkFolder
 
 HOME = "/tmp/home"  # noqa: S108 - the box's own /tmp, not this computer's
@@ -141,7 +142,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
 
     * ``CapDrop ALL``: no capability at all, so root inside is nobody special (no mount, no chown, no raw sockets).
     * ``no-new-privileges``: a setuid program in the image gives nothing back. The engine's seccomp and AppArmor
-      defaults stay: ``SecurityOpt`` names nothing else.
+      defaults stay: ``SecurityOpt`` names nothing else, but where SELinux is enforcing the folder's own label.
     * ``ReadonlyRootfs``: what is not the work folder or /tmp cannot be changed, and nothing is kept.
     * ``Tmpfs /tmp``: 2 GB, in memory, so private to the box and gone with it; ``exec`` because compilers and test
       runners start what they made there; ``nosuid,nodev``.
@@ -172,7 +173,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
     host: dict[str, Any] = {
         "AutoRemove": False,
         "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges"],
+        "SecurityOpt": ["no-new-privileges", *(label(ask.folder) if facts.selinux else ())],
         "ReadonlyRootfs": True,
         "Init": True,
         "IpcMode": "private",
@@ -183,7 +184,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
             {"Name": "core", "Soft": 0, "Hard": 0},
             {"Name": "nofile", "Soft": OPEN_FILES, "Hard": OPEN_FILES},
         ],
-        "Mounts": [*_volumes(ask), *mounts(ask.folder, open=ask.open, empty=ask.empty)],
+        "Mounts": [*_volumes(ask), *_labelled(mounts(ask.folder, open=ask.open, empty=ask.empty), ask.folder, facts)],
     }
     if "memory" in facts.limits:
         host["Memory"] = ask.options.memory << 30
@@ -284,6 +285,15 @@ def _git_outside(folder: WorkFolder, *, open: bool) -> list[dict[str, Any]]:
     elif open and folder.records is not None:
         made.append(_bind(folder, folder.records, read_only=True))
     return made
+
+
+def _labelled(made: list[dict[str, Any]], folder: WorkFolder, facts: EngineFacts) -> list[dict[str, Any]]:
+    """SELinux keeps a box out of everything that has no label of its. The work folder gets a private one, git's data
+    outside of it, which belongs to other worktrees too, one that all boxes share. What lies in them comes with them."""
+    if not facts.selinux:
+        return made
+    own = {str(folder.path): PRIVATE, **({str(folder.outside.target): SHARED} if folder.outside else {})}
+    return [{**mount, RELABEL: own[mount["Target"]]} if mount["Target"] in own else mount for mount in made]
 
 
 def kept_inside(folder: WorkFolder) -> tuple[Path, ...]:

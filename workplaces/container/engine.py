@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from workplaces.container import paths, wire
+from workplaces.container import paths, selinux, wire
 from workplaces.container.contexts import Endpoint
 
 REQUEST_LIMIT = 60.0
@@ -42,6 +42,7 @@ class EngineFacts:
     kernel: str = ""
     runtimes: tuple[str, ...] = ()
     gpus: bool = False
+    selinux: bool = False
 
     def user(self, uid: int, gid: int) -> str:
         """Who a box's command is, so that what it makes belongs to the person with these numbers.
@@ -84,7 +85,7 @@ class Engine:
 
     def create(self, body: Mapping[str, Any], name: str) -> str:
         """Makes the box that ``box.seal`` describes. Gives its id. An engine that cannot keep all of it refuses."""
-        asked = paths.told(body) if sys.platform == "win32" else dict(body)
+        asked = selinux.as_binds(paths.told(body) if sys.platform == "win32" else body)
         return str(self.client.create_container_from_config(asked, name=name)["Id"])
 
     def attach(self, box: str, limit: float = REQUEST_LIMIT) -> wire.Attached:

@@ -18,8 +18,9 @@ def holds(facts: EngineFacts) -> tuple[str, ...]:
     return tuple(what for what in _WHAT if what in facts.limits or (what == "pids" and counts_processes(facts)))
 
 
-def in_words(engine: Engine | None, options: Options) -> str:
+def in_words(engine: Engine | None, options: Options | None = None) -> str:
     """What a command may use, for the model and for Settings. Without an engine: what is asked of one."""
+    options = options or Options()
     kept = holds(engine.facts) if engine else _WHAT
     cpus = min(options.cpus, engine.facts.cpus) if engine else options.cpus
     amounts = {"memory": options.memory, "cpus": cpus, "pids": PIDS}

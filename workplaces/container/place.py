@@ -182,6 +182,7 @@ class Container:
 
     async def run(self, request: RunRequest) -> RunResult:
         """Runs one command in a fresh box. See ``WorkPlace.run``."""
+        _check_command(request.command)
         began = time.monotonic()
         try:
             for attempt in range(1, _TRIES + 1):
@@ -199,7 +200,6 @@ class Container:
 
     async def _attempt(self, request: RunRequest, *, first: bool, last: bool) -> RunResult | None:
         """One box. None when nothing ran because what was known of the folder, engine or image is no longer so."""
-        _check_command(request.command)
         hosts = read_list(self._hosts(), open=request.open)
         # what was made ahead has the engine's network: it is not for a command that a list holds for
         ahead = first and hosts is None and self._spares.waits_for(request.chat, open=request.open)

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from workplaces.container import paths, wire
 from workplaces.container.engine import REQUEST_LIMIT, Engine, EngineFacts
+from workplaces.container.selinux import RELABEL
 
 _API = "/v4.0.0/libpod"
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.004, 0.1
@@ -129,6 +130,7 @@ def libpod(body: Mapping[str, Any], facts: EngineFacts, name: str) -> dict[str, 
         "init": host["Init"],
         "cap_drop": host["CapDrop"],
         "no_new_privileges": "no-new-privileges" in host["SecurityOpt"],
+        "selinux_opts": [word.removeprefix("label=") for word in host["SecurityOpt"] if word.startswith("label=")],
         "read_only_filesystem": host["ReadonlyRootfs"],
         "image_volume_mode": "ignore",
         "ipcns": {"nsmode": host["IpcMode"]},
@@ -176,7 +178,7 @@ def _mount(mount: Mapping[str, Any]) -> dict[str, Any]:
         # As Docker gives one that is described like this: nothing on it can be started.
         words = f"{way},noexec,nosuid,nodev,size={options['SizeBytes']},mode={options['Mode']:o}"
         return _tmpfs(mount["Target"], words)
-    options = ["rbind", way, mount["BindOptions"]["Propagation"]]
+    options = ["rbind", way, mount["BindOptions"]["Propagation"], *([mount[RELABEL]] if RELABEL in mount else [])]
     return {"type": "bind", "source": mount["Source"], "destination": mount["Target"], "options": options}
 
 
