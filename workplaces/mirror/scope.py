@@ -26,6 +26,9 @@ DEPENDENCIES: Final[frozenset[str]] = frozenset(
     """.split()  # noqa: SIM905 - a list to be read
 )
 
+# How the names of our own temporary files in the work folder begin.
+PARTS: Final = ".conch-part-"
+
 Reason = Literal["protected", "dependency", "outside", "name", "folds", "deep"]
 
 _LONGEST_NAME = 255
