@@ -21,9 +21,11 @@ from workplaces.mirror.carry import Broken
 from workplaces.mirror.renames import exchange, move_new
 
 CHUNK: Final = 256 * 1024
-_FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC
-_READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | os.O_CLOEXEC
-_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC
+_FOLDER: Final = (
+    os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+)
+_READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _HELD: Final = 48
 
 Outcome = Literal["done", "changed", "linked", "blocked"]
@@ -138,7 +140,9 @@ class Ground:
         Gives what came of it, and the signature of what landed. Raises InTheWay, OSError; the folder is as it was then.
         """
         parent, name = self._parent(path)
-        number = os.open(staged, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC, dir_fd=self._staging)
+        number = os.open(
+            staged, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), dir_fd=self._staging
+        )
         try:
             if mtime is not None:
                 os.utime(number, ns=(mtime, mtime))

@@ -68,8 +68,9 @@ def plain(path: str) -> bool:
     return all(part not in ("", ".", "..") for part in path.split("/"))
 
 
-def cannot_hold(name: str, system: str = sys.platform) -> bool:
-    """Whether a file system of ``system`` (a ``sys.platform``) cannot hold a file of this name as it is."""
+def cannot_hold(name: str, system: str = "") -> bool:
+    """Whether a file system of ``system`` (a ``sys.platform``; this one) cannot hold a file of this name as it is."""
+    system = system or sys.platform
     raw = name.encode("utf-8", "surrogateescape")
     if not name or "/" in name or "\0" in name:
         return True

@@ -109,6 +109,8 @@ class Session:
     # In a thread
 
     def _take(self, halt: Halt) -> _Open:
+        if os.open not in os.supports_dir_fd:  # Windows: a folder cannot be held while something is done in it
+            raise Trouble("system")
         try:
             real = self._folder.resolve(strict=True)
             state = self._copies.state(self._copy_id, self._far)
