@@ -113,6 +113,8 @@ class Work:
     def _look(self, known: str) -> There:
         this = self.new_name()
         over_there = self.talk.look(known or "-", this)
+        if over_there.same and not known:
+            raise Trouble("broken", where=self.place, details="the same as what was not asked about")
         if not over_there.same:
             self.listed(this, over_there)
         return over_there
