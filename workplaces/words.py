@@ -319,6 +319,8 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "mirror.silent.next": "Try again",
     "mirror.broken": "{where} answered in a way that Conch does not understand.",
     "mirror.here": "The copy could not be kept in step on this computer: {reason}.",
+    "mirror.system": "A copy on another machine cannot be kept in step on this system yet.",
+    "mirror.system.next": "Use a container",
     "mirror.many": (
         "The folder has more than {most} files, which is too many to keep a copy of on {where}. "
         "A container works on the folder itself."

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from workplaces.mirror import Changed, Mirror, ProgramFar, Sent
-from workplaces.mirror.mirror import Ask
+from workplaces.mirror import Ask, Changed, Mirror, ProgramFar, Sent
 from workplaces.mirror.work import Limits
 
 

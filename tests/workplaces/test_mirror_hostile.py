@@ -174,6 +174,7 @@ ENTRIES = st.lists(
 )
 ENDS = st.sampled_from(
     (
+        b"=S\0=E 0\0",
         b"=E 0\0",
         b"=E 0\0",
         b"=E 0\0",
@@ -297,6 +298,12 @@ async def test_a_listing_that_makes_no_sense_is_not_used(scene: Scene, bad: byte
     back = await scene.after_only()
     assert back.trouble == "build-box answered in a way that Conch does not understand."
     assert not (scene.here / "new").exists()
+
+
+async def test_a_machine_that_says_that_nothing_changed_before_it_said_what_there_is(scene: Scene) -> None:
+    scene.liar.listing = lambda: [b"=W \0=C \0=S\0=E 0\0"]
+    back = await scene.after_only()
+    assert back.trouble == "build-box answered in a way that Conch does not understand."
 
 
 async def test_a_listing_that_never_ends(scene: Scene) -> None:

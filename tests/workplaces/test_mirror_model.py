@@ -184,7 +184,7 @@ class Versions(RuleBasedStateMachine):
     @rule(back=st.booleans(), some=st.lists(edits, max_size=2))
     def crash(self, back: bool, some: list[Edit]) -> None:
         """Conch ends while a command runs, or before what it knew was on the disk."""
-        state = self.pair.mirror.state(self.pair.chat, self.pair.far) / "agreed.sqlite3"
+        state = self.pair.mirror._copies.state(self.pair.chat, self.pair.far) / "agreed.sqlite3"
         kept = state.read_bytes() if back and state.exists() else None
 
         async def half() -> None:

@@ -453,3 +453,50 @@ async def test_a_file_becomes_a_folder_and_back(pair: Pair) -> None:
     (pair.here / "a").write_text("file again")
     await pair.round()
     assert tree(pair.there) == tree(pair.here)
+
+
+async def test_names_that_are_one_to_this_computer_stay_there(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file system here folds names, so the mirror is told that this one does."""
+    monkeypatch.setattr("workplaces.mirror.rounds.folds_names", lambda folder, entries: True)
+    (pair.here / "readme").write_text("ours")
+    (pair.here / "dir").mkdir()
+    (pair.here / "dir/x").write_text("ours")
+
+    def command(there: Path) -> None:
+        (there / "README").write_text("theirs")
+        (there / "DIR").mkdir()
+        (there / "DIR/y").write_text("theirs")
+        (there / "new").write_text("1")
+        (there / "New").write_text("2")
+        (there / "caf\u00e9").write_text("composed")
+        (there / "cafe\u0301").write_text("decomposed")
+        (there / "Node_Modules").mkdir()
+        (there / "Node_Modules/x").write_text("x")
+
+    _, back = await pair.round(command)
+    assert len(back.changes.added) == 2
+    assert {name.casefold() for name in back.changes.added} <= {"new", "caf\u00e9", "cafe\u0301"}
+    left = {(one.path, one.key) for one in back.left}
+    assert {("README", "folds"), ("DIR", "folds"), ("DIR/y", "folds"), ("Node_Modules", "dependency")} <= left
+    assert len([one for one in left if one[1] == "folds"]) == 5
+    assert (pair.here / "readme").read_text() == "ours"
+    assert not (pair.here / "DIR").exists()
+    sent, back = await pair.round()
+    assert (sent.removed, back.changes.all, back.left) == (0, (), ())
+    assert (pair.there / "README").read_text() == "theirs"
+
+
+async def test_a_name_that_this_computer_cannot_hold_stays_there(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workplaces.mirror.scope.sys.platform", "win32")
+    (pair.here / "a").write_text("x")
+
+    def command(there: Path) -> None:
+        for name in ("nul.txt", "a:b", "back\\slash", "fine"):
+            (there / name).write_text("theirs")
+
+    async with pair.session() as session:
+        await session.before()
+        command(pair.there)
+        back = await session.after()
+    assert back.changes.added == ("fine",)
+    assert {(one.path, one.key) for one in back.left} == {("nul.txt", "name"), ("a:b", "name"), ("back\\slash", "name")}

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from workplaces.mirror.changes import Changed, KeptTwice, Left, Sent
 from workplaces.mirror.far import Far, FarLost, ProgramFar, Running
-from workplaces.mirror.mirror import Mirror, Session
+from workplaces.mirror.mirror import Mirror
 from workplaces.mirror.scope import DEPENDENCIES
+from workplaces.mirror.session import Ask, Session
+from workplaces.mirror.work import Limits
 
 __all__ = [
     "DEPENDENCIES",
+    "Ask",
     "Changed",
     "Far",
     "FarLost",
     "KeptTwice",
     "Left",
+    "Limits",
     "Mirror",
     "ProgramFar",
     "Running",

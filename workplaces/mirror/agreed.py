@@ -16,6 +16,7 @@ _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS entries(
   path BLOB PRIMARY KEY, here BLOB, there BLOB, digest BLOB NOT NULL, fresh INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sent(path BLOB, size INTEGER, mtime INTEGER, PRIMARY KEY(path, size, mtime)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS said(path BLOB, key TEXT, PRIMARY KEY(path, key)) WITHOUT ROWID;
 """
 _ALL: Final = "SELECT path, here, there, digest, fresh FROM entries"
@@ -44,6 +45,9 @@ class Agreed:
         self.entries: dict[str, Entry] = {}
         self.meta: dict[str, str] = {}
         self.said: set[tuple[str, str]] = set()
+        self.sent: set[tuple[str, int, int]] = set()
+        self._newly_sent: set[tuple[str, int, int]] = set()
+        self._arrived = False
         self._touched: set[str] = set()
         self._newly_said: set[tuple[str, str]] = set()
         self._meta_saved: dict[str, str] = {}
@@ -73,6 +77,9 @@ class Agreed:
             )
         }
         self.said = {(_text(path), key) for path, key in store.execute("SELECT path, key FROM said")}
+        self.sent = {(_text(path), size, mtime) for path, size, mtime in store.execute("SELECT * FROM sent")}
+        self._newly_sent.clear()
+        self._arrived = False
         self.meta, self._meta_saved = dict(meta), meta
         self._touched.clear()
         self._newly_said.clear()
@@ -92,6 +99,21 @@ class Agreed:
         self._touched.clear()
         self._cleared = True
 
+    def sends(self, files: Iterable[tuple[str, int, int]]) -> None:
+        """Notes what is about to be sent (path, size, time in whole seconds there).
+
+        Should Conch end before it sees what became of it, a file there that looks so is known as ours.
+        """
+        self._newly_sent.update(files)
+        self.sent.update(self._newly_sent)
+
+    def arrived(self) -> None:
+        """What was sent was seen there."""
+        if self.sent:
+            self.sent.clear()
+            self._newly_sent.clear()
+            self._arrived = True
+
     def tell(self, path: str, key: str) -> bool:
         """Whether this is to be said now: it was not before. From here on it was."""
         if (path, key) in self.said:
@@ -102,7 +124,8 @@ class Agreed:
 
     def save(self) -> None:
         """Writes what is new. Raises sqlite3.Error (a full disk), and then nothing was written."""
-        if not (self._touched or self._newly_said or self._cleared) and self.meta == self._meta_saved:
+        new = self._touched or self._newly_said or self._newly_sent or self._cleared or self._arrived
+        if not new and self.meta == self._meta_saved:
             return
         self.meta["generation"] = str(int(self.meta.get("generation", "0")) + 1)
         with self._open() as store, store:
@@ -110,11 +133,16 @@ class Agreed:
                 store.execute("DELETE FROM entries")
             store.executemany("DELETE FROM entries WHERE path = ?", self._gone())
             store.executemany("INSERT OR REPLACE INTO entries VALUES(?, ?, ?, ?, ?)", self._rows())
+            if self._arrived:
+                store.execute("DELETE FROM sent")
+            sent = ((_blob(path), size, mtime) for path, size, mtime in self._newly_sent)
+            store.executemany("INSERT OR IGNORE INTO sent VALUES(?, ?, ?)", sent)
             store.executemany("INSERT OR IGNORE INTO said VALUES(?, ?)", ((_blob(p), k) for p, k in self._newly_said))
             store.executemany("INSERT OR REPLACE INTO meta VALUES(?, ?)", self.meta.items())
         self._touched.clear()
         self._newly_said.clear()
-        self._cleared = False
+        self._newly_sent.clear()
+        self._arrived = self._cleared = False
         self._meta_saved = dict(self.meta)
 
     def _gone(self) -> Iterable[tuple[bytes]]:

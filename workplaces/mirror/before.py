@@ -58,6 +58,7 @@ class Pusher:
     def push(self) -> tuple[Done, There]:
         """Raises Trouble, Halted."""
         work = self._work
+        work.agreed.sends(self._about_to_send())
         word, this = work.next_word(), work.new_name()
         stale, after = work.talk.push(word, this, self._tar())
         work.word_is(word)
@@ -71,7 +72,14 @@ class Pusher:
             done.stale.update(self._orders.paths.get(number, ()))
         done.again = bool(stale) or any(not file.settled for file in self._sent.values())
         self._agree(after, done)
+        work.agreed.arrived()
         return done, after
+
+    def _about_to_send(self) -> Iterator[tuple[str, int, int]]:
+        for path in self._plan.send:
+            if (packed := self._here.entries.get(path)) is not None:
+                sig = listing.unpack(packed)
+                yield path, sig.size, max(0, (sig.mtime + self._skew) // _BILLION)
 
     # What is sent
 

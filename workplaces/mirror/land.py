@@ -8,25 +8,25 @@ expected there: where the system can (Linux), the two are exchanged and what cam
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import hashlib
 import os
 import stat
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal
 
 from workplaces.mirror import listing
 from workplaces.mirror.carry import Broken
+from workplaces.mirror.renames import exchange, move_new
 
 CHUNK: Final = 256 * 1024
-_FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC
-_READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | os.O_CLOEXEC
-_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC
+_FOLDER: Final = (
+    os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+)
+_READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _HELD: Final = 48
-_NOREPLACE, _EXCHANGE = 1, 2
 
 Outcome = Literal["done", "changed", "linked", "blocked"]
 
@@ -140,7 +140,9 @@ class Ground:
         Gives what came of it, and the signature of what landed. Raises InTheWay, OSError; the folder is as it was then.
         """
         parent, name = self._parent(path)
-        number = os.open(staged, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | os.O_CLOEXEC, dir_fd=self._staging)
+        number = os.open(
+            staged, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), dir_fd=self._staging
+        )
         try:
             if mtime is not None:
                 os.utime(number, ns=(mtime, mtime))
@@ -190,16 +192,16 @@ class Ground:
 
     def _swap(self, at: int, part: str, parent: int, name: str, expected: bytes | None) -> Outcome:
         if expected is None:
-            return "done" if _move_new(at, part, parent, name) else "changed"
+            return "done" if move_new(at, part, parent, name) else "changed"
         if self._seen(parent, name) != expected:
             return "changed"
-        if not _exchange(at, part, parent, name):
+        if not exchange(at, part, parent, name):
             os.replace(part, name, src_dir_fd=at, dst_dir_fd=parent)
             return "done"
         came_out = self._seen(at, part)
         if came_out is None or not listing.same_content(came_out, expected):
             # Somebody wrote it in that moment: theirs goes back, and ours is kept beside it.
-            _exchange(at, part, parent, name)
+            exchange(at, part, parent, name)
             return "changed"
         os.unlink(part, dir_fd=at)
         return "done"
@@ -217,7 +219,7 @@ class Ground:
             return "linked"
         part = f"gone-{os.urandom(6).hex()}"
         try:
-            _move_new(parent, name, self._staging, part)
+            move_new(parent, name, self._staging, part)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
@@ -225,7 +227,7 @@ class Ground:
             return "done"
         came_out = self._seen(self._staging, part)
         if came_out is None or not listing.same_content(came_out, expected):
-            if not _move_new(self._staging, part, parent, name):
+            if not move_new(self._staging, part, parent, name):
                 raise OSError(errno.EEXIST, "a file came in the way", path)
             return "changed"
         os.unlink(part, dir_fd=self._staging)
@@ -347,60 +349,3 @@ def _start(number: int, most: int) -> bytes:
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
-
-
-def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
-    if not sys.platform.startswith("linux"):
-        return None
-    try:
-        call = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return None
-    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
-    call.restype = ctypes.c_int
-    return call
-
-
-_RENAME = _renameat2()
-
-
-def _renamed(at: int, one: str, parent: int, other: str, flag: int) -> bool | None:
-    """True: done; None: this system or file system cannot. Raises OSError."""
-    if _RENAME is None:
-        return None
-    if _RENAME(at, os.fsencode(one), parent, os.fsencode(other), flag) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
-        return None
-    raise OSError(number, os.strerror(number), other)
-
-
-def _exchange(at: int, one: str, parent: int, other: str) -> bool:
-    """Exchanges two files in one step; False where that cannot be done, or one of them is gone."""
-    try:
-        return _renamed(at, one, parent, other, _EXCHANGE) is True
-    except FileNotFoundError:
-        return False
-
-
-def _move_new(at: int, one: str, parent: int, other: str) -> bool:
-    """Gives a file a name that is not taken; False when it is."""
-    try:
-        if _renamed(at, one, parent, other, _NOREPLACE):
-            return True
-    except FileExistsError:
-        return False
-    try:
-        os.link(one, other, src_dir_fd=at, dst_dir_fd=parent, follow_symlinks=False)
-    except FileExistsError:
-        return False
-    except OSError:  # a file system without hard links
-        try:
-            os.stat(other, dir_fd=parent, follow_symlinks=False)
-        except FileNotFoundError:
-            os.rename(one, other, src_dir_fd=at, dst_dir_fd=parent)
-            return True
-        return False
-    os.unlink(one, dir_fd=at)
-    return True

@@ -26,6 +26,9 @@ DEPENDENCIES: Final[frozenset[str]] = frozenset(
     """.split()  # noqa: SIM905 - a list to be read
 )
 
+# How the names of our own temporary files in the work folder begin.
+PARTS: Final = ".conch-part-"
+
 Reason = Literal["protected", "dependency", "outside", "name", "folds", "deep"]
 
 _LONGEST_NAME = 255
@@ -65,8 +68,9 @@ def plain(path: str) -> bool:
     return all(part not in ("", ".", "..") for part in path.split("/"))
 
 
-def cannot_hold(name: str, system: str = sys.platform) -> bool:
-    """Whether a file system of ``system`` (a ``sys.platform``) cannot hold a file of this name as it is."""
+def cannot_hold(name: str, system: str = "") -> bool:
+    """Whether a file system of ``system`` (a ``sys.platform``; this one) cannot hold a file of this name as it is."""
+    system = system or sys.platform
     raw = name.encode("utf-8", "surrogateescape")
     if not name or "/" in name or "\0" in name:
         return True

@@ -21,7 +21,8 @@ from workplaces.words import PLACE_WORDS
 
 _MOST_COPIES: Final = 99
 _LONGEST_SKEW: Final = 5_000_000_000
-_LATEST: Final = 4_000_000_000 * 1_000_000_000
+_BILLION: Final = 1_000_000_000
+_LATEST: Final = 4_000_000_000 * _BILLION
 
 
 Verdict = Literal["settled", "send", "remove"]
@@ -112,6 +113,8 @@ class Work:
     def _look(self, known: str) -> There:
         this = self.new_name()
         over_there = self.talk.look(known or "-", this)
+        if over_there.same and not known:
+            raise Trouble("broken", where=self.place, details="the same as what was not asked about")
         if not over_there.same:
             self.listed(this, over_there)
         return over_there
@@ -203,13 +206,20 @@ class Work:
                 return "send"
             self.agree(path, sig, raw, over_there.clock, ours)
             return "settled"
-        if entry is not None and entry.digest == got.digest and entry.digest:
-            # theirs is what was agreed on: only ours changed
+        if (entry is not None and entry.digest == got.digest and entry.digest) or self._was_sent(path, raw):
+            # theirs is what was agreed on, or came from here: only ours changed
             self.ground.forget(got.staged)
-            self.agreed.put(path, Entry(None, raw, entry.digest, entry.fresh & FRESH_THERE))
+            self.agreed.put(
+                path, Entry(None, raw, got.digest, FRESH_THERE if there.fresh(raw, over_there.clock) else 0)
+            )
             return "send"
         self.keep_twice(path, got, over_there)
         return "send"
+
+    def _was_sent(self, path: str, raw: bytes) -> bool:
+        """Whether a file there is one that was sent before Conch ended, or the line broke, and nobody wrote since."""
+        found = there.fields(raw)
+        return not found.mtime % _BILLION and (path, found.size, found.mtime // _BILLION) in self.agreed.sent
 
     def _new_mode(self, sig: bytes, raw: bytes, entry: Entry | None) -> bool:
         """Whether a file got another mode here, which is to go there."""

@@ -99,18 +99,25 @@ class Connection:
     def ready(self) -> Facts:
         """Connects unless it is connected. Raises PlaceUnavailable, with why it cannot."""
         with self._making:
+            self._refuse_closed()
             if self._facts is not None and self._line is not None and self._line.up:
                 return self._facts
             self._drop()
             try:
                 facts = self._connect()
-                if self._closed:
-                    raise trouble("closed", self.host, "Conch is ending")
+                self._refuse_closed()
                 self._facts = facts
+            except Gone as error:
+                self._drop()
+                raise trouble("full" if isinstance(error, Full) else "closed", self.host, str(error)) from error
             except BaseException:
                 self._drop()
                 raise
             return facts
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise trouble("closed", self.host, "Conch is ending")
 
     def look(self) -> Facts:
         """Whether it answers now: connects, or asks it again. Raises PlaceUnavailable."""
@@ -130,11 +137,13 @@ class Connection:
 
     def tidy(self) -> None:
         """Closes it when nobody used it for IDLE seconds."""
-        with self._counting:
-            idle = self._in_use == 0 and time.monotonic() - self._last_use > IDLE
-        if idle and self._line is not None and self._making.acquire(blocking=False):
+        if self._line is not None and self._making.acquire(blocking=False):
             try:
-                self._drop()
+                # whoever is to use it counts first, and only then asks whether it is connected
+                with self._counting:
+                    idle = self._in_use == 0 and time.monotonic() - self._last_use > IDLE
+                if idle:
+                    self._drop()
             finally:
                 self._making.release()
 
