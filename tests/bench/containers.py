@@ -240,7 +240,7 @@ class Bench:
         self._with._spares.drop()
         for chat in "abcd":
             self._one(self._with, "true", chat=chat)
-        self._settle()
+        self._settle(4)
         chats = self._with._spares._chats.values()
         boxes = [spare.life.box for chat in chats for spare in chat.spares]
         own = [process for process in psutil.process_iter() if any(box in _words(process) for box in boxes)]
@@ -263,10 +263,11 @@ class Bench:
         self._settle()
         assert self._with._spares.count()
 
-    def _settle(self) -> None:
+    def _settle(self, spares: int = 1) -> None:
         async def settled() -> None:
-            if self._with._spares.count() or self._with._spares.is_out(_CHAT):
-                await until(lambda: self._with._spares.count() and self._with._spares.idle, 20, "spares wait")
+            if spares > 1 or self._with._spares.count() or self._with._spares.is_out(_CHAT):
+                enough = lambda: self._with._spares.count() >= spares and self._with._spares.idle  # noqa: E731
+                await until(enough, 20, "spares wait")
             for place in (self._with, self._without):
                 await until(lambda place=place: place._going.wait(0), 20, "boxes go")
 
