@@ -126,9 +126,14 @@ class Rounds:
                 seen_at.append(time.time_ns())
             except BaseException as error:  # noqa: BLE001 - raised below
                 failed.append(error)
+            finally:
+                self.work.talk.asked.set()
 
         asking = threading.Thread(target=ask, name="conch-mirror-list", daemon=True)
+        self.work.talk.asked.clear()
         asking.start()
+        # Starting it takes many small steps, each of which would wait for the listing here.
+        self.work.talk.asked.wait()
         try:
             here = listing.snapshot(
                 self.real,

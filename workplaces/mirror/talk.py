@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,6 +54,7 @@ class Talk:
         names = sorted(leave)
         self._leave = [_expression(names), *([_pattern(name) for name in names] or ["/"])]
         self._halt = halt
+        self.asked = threading.Event()  # set once a question is on its way
 
     def look(self, since: str, this: str) -> There:
         """What is there; ``same`` when that is known to be what was there at the listing ``since`` ("-": none).
@@ -128,6 +130,7 @@ class Talk:
         except FarLost as lost:
             raise Trouble("lost", words=lost.words, details=lost.details) from lost
         self._halt.follow(running)
+        self.asked.set()
         try:
             stream = Incoming(self._reading(running.read), most)
             try:
