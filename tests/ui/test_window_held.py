@@ -31,9 +31,9 @@ LINES = 40_000
 
 
 async def unheld(act: Callable[[], Awaitable[None]], undo: Callable[[], Awaitable[None]]) -> None:
-    """Does it up to three times. What holds the window does so each time; another program that is busy does not."""
+    """Does it up to eight times. What holds the window does so each time; another program that is busy does not."""
     seen = []
-    for _ in range(3):
+    for _ in range(8):
         watchdog = Watchdog()
         watchdog.start()
         await act()

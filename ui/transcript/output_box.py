@@ -8,9 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from PySide6.QtCore import QMimeData, Qt, QTimer
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import (
     QFocusEvent,
+    QGuiApplication,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
@@ -143,6 +144,11 @@ class OutputBox(QPlainTextEdit):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.SelectAll):
             self._all_chosen = True
+        elif event.matches(QKeySequence.StandardKey.Copy) and self._all_chosen and self._put < len(self._text):
+            # As text, and never as an object of Python's: the clipboard would hold that past Python's end.
+            QGuiApplication.clipboard().setText(self._text)
+            event.accept()
+            return
         elif event.key() not in _MODIFIERS and not event.matches(QKeySequence.StandardKey.Copy):
             self._all_chosen = False
         super().keyPressEvent(event)
@@ -150,10 +156,3 @@ class OutputBox(QPlainTextEdit):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         self._all_chosen = False
         super().mousePressEvent(event)
-
-    def createMimeDataFromSelection(self) -> QMimeData:
-        if not (self._all_chosen and self._put < len(self._text)):
-            return super().createMimeDataFromSelection()
-        whole = QMimeData()
-        whole.setText(self._text)
-        return whole
