@@ -230,8 +230,12 @@ class Podman:
         return self.cli("ps", "--all", "--quiet", "--no-trunc", *wanted).stdout.split()
 
     def clear(self) -> None:
-        """Removes every box, and every image but the default one."""
+        """Removes every box, every image but the default one, and every other name of that."""
         self.cli("rm", "--all", "--force", "--time=0", "--volumes")
+        names = self.cli("image", "ls", "--format={{.Repository}}:{{.Tag}}").stdout.split()
+        for name in names:
+            if name != self.image and "<none>" not in name:
+                self.cli("untag", name, name, check=False)
         kept = self.cli("image", "ls", "--quiet", "--no-trunc", self.image, check=False).stdout.split()
         others = set(self.cli("image", "ls", "--quiet", "--no-trunc").stdout.split()) - set(kept)
         if others:
