@@ -48,6 +48,7 @@ MOST_OUTPUT_MB = 40.0
 MOST_SPARE_MB = 6.0
 TRAIN, PAUSE, FILES = 24, 0.3, 10_000
 _SIZE = 100 * 1024 * 1024
+_QUIET = 0.1  # seconds for the engine to tidy up after the other subject's box, as between two commands of a chat
 _CHAT = "bench"
 
 
@@ -207,12 +208,14 @@ class Bench:
     def output(self, rounds: int) -> Rounds:
         line = f"head -c {_SIZE} /dev/zero"
 
-        def conch() -> None:
+        def conch() -> float:
+            began = time.perf_counter()
             assert self._one(self._without, line).output.size == _SIZE
+            took = time.perf_counter() - began
+            self._settle()  # the box goes behind: it would take from whoever comes next
+            return took
 
-        return take_turns(
-            {"output": timed(conch), f"{self._cli} run, output": timed(lambda: self._run(line))}, rounds=rounds
-        )
+        return take_turns({"output": conch, f"{self._cli} run, output": timed(lambda: self._run(line))}, rounds=rounds)
 
     def output_memory(self) -> float:
         """The most that 100 MB of output take above what was taken before, in MB."""
@@ -241,6 +244,7 @@ class Bench:
         for chat in "abcd":
             self._one(self._with, "true", chat=chat)
         self._settle(4)
+        time.sleep(10 * _QUIET)  # what the engine started to make and remove boxes has ended then
         chats = self._with._spares._chats.values()
         boxes = [spare.life.box for chat in chats for spare in chat.spares]
         own = [process for process in psutil.process_iter() if any(box in _words(process) for box in boxes)]
@@ -252,6 +256,7 @@ class Bench:
 
     def _spare(self) -> float:
         self._warm()
+        time.sleep(_QUIET)
         began = time.perf_counter()
         self._tool("true")
         return time.perf_counter() - began

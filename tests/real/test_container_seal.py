@@ -178,7 +178,7 @@ async def test_a_sealed_box_reaches_nobody(run: Run, docker_host: Dockerd) -> No
 
 @BOTH
 async def test_the_engine_and_this_computer_are_out_of_sight(run: Run, docker_host: Dockerd, opened: bool) -> None:
-    look = f"ls -d {docker_host.socket} /var/run/docker.sock {Path.home()}/.ssh /work/x; ps -e -o pid= | wc -l; id -u"
+    look = f"ls -d {docker_host.socket} /var/run/docker.sock {Path.home()}/.ssh; ps -e -o pid= | wc -l; id -u"
     result = await run(look, open=opened)
     assert "docker.sock" not in result.output.out
     assert int(result.output.out.splitlines()[0]) < 6, "only the box's own processes are seen"
@@ -192,6 +192,18 @@ async def test_a_setuid_program_gives_nothing(run: Run, opened: bool) -> None:
     result = await run(attempt, open=opened)
     assert result.output.out == f"{os.getuid()}\n"
     assert result.code != 0
+
+
+async def test_localhost_has_its_name_in_a_sealed_box_and_no_name_server_shows(run: Run) -> None:
+    """Docker does not manage its network (``box.seal`` says why), nor these two files."""
+    server = (
+        "require('http').createServer((q, r) => r.end('hi')).listen(8080, () => require('http')"
+        ".get('http://localhost:8080', r => { console.log(r.statusCode); process.exit() }))"
+    )
+    seen = (await run(f'readlink /proc/self/ns/net; node -e "{server}"; cat /etc/resolv.conf')).output
+    space, *rest = seen.out.split()
+    assert space != Path("/proc/self/ns/net").readlink().as_posix()
+    assert (rest, seen.err) == (["200"], "")
 
 
 async def test_the_proof_says_what_was_read_back(run: Run, work: Path, docker_host: Dockerd) -> None:

@@ -147,7 +147,7 @@ def test_nothing_is_left_anywhere_but_in_their_folder(theirs: Theirs) -> None:
     theirs.run("true")
     home = theirs.person.home
     conch = sorted(path.name for path in (home / "conch").iterdir())
-    assert conch == ["empty", "id"]
+    assert conch == ["empty", "hosts", "id"]
     assert (home / "conch").stat().st_mode & 0o777 == 0o700
     assert owner(home / "conch" / "id") == (theirs.person.uid, theirs.person.gid)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from workplaces.container.box import FIRST_LINES, BoxAsk, expected, line_for, new_mark, seal, words_of
+from workplaces.container.box import FIRST_LINES, BoxAsk, Options, expected, line_for, new_mark, seal, words_of
 from workplaces.container.engine import EngineFacts
 from workplaces.container.life import FirstLine
 from workplaces.folder import check_folder
@@ -80,6 +81,22 @@ def test_every_flag_of_the_seal(work: Path) -> None:
         "StopSignal": "SIGKILL",
         "Healthcheck": {"Test": ["NONE"]},
     }
+
+
+def test_docker_here_does_not_manage_the_network_of_a_sealed_box(work: Path) -> None:
+    names = Path("/conch/hosts")
+    sealed = body(work, etc_hosts=names)
+    assert (sealed["NetworkDisabled"], sealed["HostConfig"]["NetworkMode"]) == (True, "none")
+    assert targets(sealed)["/etc/hosts"] == ("bind", str(names), True)
+    for made in (
+        body(work, etc_hosts=names, open=True),
+        body(work, etc_hosts=names, facts=replace(FACTS, native=False), top="x"),
+        body(work, etc_hosts=names, facts=replace(FACTS, selinux=True)),
+        body(work, etc_hosts=names, facts=replace(FACTS, kind="podman")),
+        body(work, etc_hosts=names, options=Options(runtime="runsc")),
+    ):
+        assert "NetworkDisabled" not in made
+        assert "/etc/hosts" not in targets(made)
 
 
 def test_open_differs_in_the_network_and_in_git_alone(work: Path) -> None:

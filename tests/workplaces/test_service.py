@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +259,21 @@ class TestHouse:
         assert (tmp_path / "c").stat().st_mode & 0o777 == 0o700
         assert (tmp_path / "c" / "id").stat().st_mode & 0o777 == 0o600
         assert House(tmp_path / "d").installation() != first
+
+    def test_all_who_make_it_at_once_get_the_same(self, tmp_path: Path) -> None:
+        """Boxes that carry one that was replaced would never be swept."""
+        with ThreadPoolExecutor(8) as pool:
+            for turn in range(30):
+                start = threading.Barrier(8)
+                house = House(tmp_path / str(turn))
+
+                def made(house: House = house, start: threading.Barrier = start) -> str:
+                    start.wait()
+                    return house.installation()
+
+                got = {asked.result() for asked in [pool.submit(made) for _ in range(8)]}
+                assert got == {house.installation()}
+                assert [path.name for path in house.folder.iterdir()] == ["id"]
 
     @pytest.mark.parametrize("damage", [b"", b"short", b"\xff" * 32, b"../../../../../../../../../../etc"])
     def test_a_damaged_id_is_made_anew(self, tmp_path: Path, damage: bytes) -> None:

@@ -117,10 +117,11 @@ class BoxAsk:
     """What a box is wanted for. Not for which command: it is given that later.
 
     ``user`` is ``uid:gid``, empty for the image's own user (Windows has no uid). ``volumes`` are the image's own.
-    ``empty`` is a file of Conch's own with nothing in it. ``top`` is what ``ground.top_level`` gives, where the engine
-    is not on this very kernel. ``installation`` and ``owner`` say whose box it is, so that one left behind can be told
-    from another Conch's. ``door`` is the id of the container whose network an open box shares, which has none but
-    the way to the allowed hosts; empty for the engine's.
+    ``empty`` is a file of Conch's own with nothing in it, ``etc_hosts`` one for a box's ``/etc/hosts``, None for
+    the engine's. ``top`` is what ``ground.top_level`` gives, where the engine is not on this very kernel.
+    ``installation`` and ``owner`` say whose box it is, so that one left behind can be told from another Conch's.
+    ``door`` is the id of the container whose network an open box shares, which has none but the way to the allowed
+    hosts; empty for the engine's.
     """
 
     image: str
@@ -128,6 +129,7 @@ class BoxAsk:
     open: bool
     user: str
     empty: Path
+    etc_hosts: Path | None = None
     top: str = ""
     options: Options = Options()
     volumes: tuple[str, ...] = ()
@@ -162,6 +164,9 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
       too, since a mount cannot be renamed.
       A volume of the image's own would be a disk that a command can fill and that stays: an empty tmpfs stands there.
     * ``NetworkMode``: ``none`` when sealed; when open the door's, told to programs by ``Env``, or the engine's default.
+      ``NetworkDisabled`` beside ``none``, where it is Docker on this kernel: the box's network is still its own, with
+      nothing in it but loopback, but Docker does not manage it, which takes more than half of a start. Nor does it then
+      give the box its ``/etc/hosts`` (a file of ours, so that localhost has its name) and this computer's name servers.
     * ``IpcMode private``, and every other namespace the engine's default, which is the box's own.
     * ``LogConfig none``: output comes over the attached connection; the engine keeps no copy of it on its disk.
     * ``Entrypoint``: ours, so that an image's own does not stand between; no health check; ``SIGKILL`` as the stop
@@ -170,6 +175,7 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
       ``StdinOnce``: when that connection ends, so does the waiting shell. The command's own stdin is at its end.
     * ``AutoRemove`` off: it is removed explicitly, after its code and its OOM state were read.
     """
+    unmanaged = _unmanaged(ask, facts)
     host: dict[str, Any] = {
         "AutoRemove": False,
         "CapDrop": ["ALL"],
@@ -184,7 +190,11 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
             {"Name": "core", "Soft": 0, "Hard": 0},
             {"Name": "nofile", "Soft": OPEN_FILES, "Hard": OPEN_FILES},
         ],
-        "Mounts": [*_volumes(ask), *_labelled(mounts(ask.folder, open=ask.open, empty=ask.empty), ask.folder, facts)],
+        "Mounts": [
+            *_volumes(ask),
+            *unmanaged,
+            *_labelled(mounts(ask.folder, open=ask.open, empty=ask.empty), ask.folder, facts),
+        ],
     }
     if "memory" in facts.limits:
         host["Memory"] = ask.options.memory << 30
@@ -219,8 +229,18 @@ def seal(ask: BoxAsk, facts: EngineFacts) -> dict[str, Any]:
         "Tty": False,
         "StopSignal": "SIGKILL",
         "Healthcheck": {"Test": ["NONE"]},
+        **({"NetworkDisabled": True} if unmanaged else {}),
         "HostConfig": host,
     }
+
+
+def _unmanaged(ask: BoxAsk, facts: EngineFacts) -> list[dict[str, Any]]:
+    """What stands for what Docker gives a box whose network it manages. Empty where it has to manage it: where a file
+    of Conch's home may not be shared with it or not be readable in the box, or the runtime makes the network itself."""
+    here = facts.kind == "docker" and facts.native and not facts.selinux and not ask.options.runtime
+    if ask.open or not here or ask.etc_hosts is None:
+        return []
+    return [_mount(str(ask.etc_hosts), "/etc/hosts", read_only=True)]
 
 
 def words_of(command: str | tuple[str, ...]) -> tuple[str, ...]:

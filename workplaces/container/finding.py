@@ -72,6 +72,14 @@ class Engines:
             self._looking = looking = in_thread(lambda: self._find(look), "conch-engine")
         return await asyncio.shield(looking)
 
+    def same(self, engine: Engine) -> bool:
+        """Whether it is still the one that ``find`` would give at once. Reads the settings that name it, so it touches
+        the disk, and asks no engine."""
+        try:
+            return self._known(endpoints(self._env, self._home or Path.home())) is engine
+        except BadEndpoint:
+            return False
+
     async def awake(self, on_progress: OnProgress | None = None) -> Engine:
         """As ``find``, for a command: an engine that is here and sleeps is woken for it, with its progress."""
         before = self._waking.count
@@ -114,10 +122,10 @@ class Engines:
         except BadEndpoint as error:
             step = NextStep(PLACE_WORDS["engine.next.context"])
             raise PlaceUnavailable(str(error), need=NEED, next_step=step) from None
-        with self._lock:
-            known = self._engine
-            if known is not None and not look and self._from == named and self._still_there(known):
-                return known
+        known = self._known(named)
+        if known is not None and not look:
+            return known
+        known = self.last
         failures: list[Unusable] = []
         for candidate in self._candidates(named):
             if isinstance(candidate, Unusable):
@@ -137,6 +145,11 @@ class Engines:
         with self._lock:
             self._engine = None
         raise in_words(failures, self._env)
+
+    def _known(self, named: tuple[Endpoint, ...]) -> Engine | None:
+        with self._lock:
+            known = self._engine
+            return known if known is not None and self._from == named and self._still_there(known) else None
 
     def _candidates(self, named: tuple[Endpoint, ...]) -> Iterator[Endpoint | Unusable]:
         """Where to try, one after the other. What has to be asked or started first comes last, if it comes to that."""

@@ -10,14 +10,22 @@ from workplaces.repository.after import restore
 from workplaces.repository.look import named_in
 from workplaces.words import PLACE_WORDS
 
+_NO_REPOSITORY, _WORKTREES = "not a git repository", "worktrees"  # in what git says
+
+
+def needs_look(folder: WorkFolder, printed: str, *, open: bool) -> bool:
+    """Whether ``look_after`` could have anything to do or to say. Touches no disk: it is asked after every command."""
+    changes = not open and bool(folder.repository.links or folder.repository.missing)
+    return changes or _NO_REPOSITORY in printed or (open and _WORKTREES in printed)
+
 
 def look_after(folder: WorkFolder, printed: str, *, open: bool) -> str:
     """Takes out of git's way what a sealed command put there, and says why git did not find its repository. Gives the
     words for both, for the person and the model. Touches the disk; call it when the command is dead."""
     said = [] if open else [restore(folder.repository)]
-    if "not a git repository" in printed:
+    if _NO_REPOSITORY in printed:
         said.append(_not_found(folder))
-    if open and "worktrees" in printed and "Read-only file system" in printed and _records(folder):
+    if open and _WORKTREES in printed and "Read-only file system" in printed and _records(folder):
         said.append(PLACE_WORDS["container.git-records"])
     return " ".join(filter(None, said))
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from workplaces.container.engine import Engine
 from workplaces.container.threads import in_thread
-from workplaces.container.wire import CONNECT_LIMIT, EngineConnection, get
+from workplaces.container.wire import CONNECT_LIMIT, EngineConnection, answer, ask
 from workplaces.place import NextStep, OnProgress, PlaceUnavailable, Progress
 from workplaces.words import PLACE_WORDS
 
@@ -170,8 +170,9 @@ def inspect(engine: Engine, reference: Reference) -> Image | None:
     )
 
 
-def is_same(engine: Engine, image: Image) -> bool:
-    """Whether the image's name still stands for it. Blocks, for little more than the engine takes. Raises nothing.
+def ask_same(engine: Engine, image: Image) -> Callable[[], bool]:
+    """Asks whether the image's name still stands for it, and gives what reads the answer, to be called once: the
+    engine looks it up meanwhile. Both block, for little more than the engine takes, and raise nothing.
 
     False when the engine does not say. Asked without the SDK, which alone would take longer than a command may.
     """
@@ -181,13 +182,21 @@ def is_same(engine: Engine, image: Image) -> bool:
     if listed:
         path = f"/v{engine.facts.api}/images/json?filters={quote(json.dumps({'reference': [name]}))}"
     try:
-        status, content = get(engine.endpoint, path, CONNECT_LIMIT)
-        found = json.loads(content)
-        if listed:
-            found = next((each for each in found if name in (each.get("RepoTags") or ())), {})
-        return status == 200 and found.get("Id") == image.id
+        asked = ask(engine.endpoint, path, CONNECT_LIMIT)
     except (OSError, ValueError, AttributeError, TypeError):
-        return False
+        return lambda: False
+
+    def same() -> bool:
+        try:
+            status, content = answer(asked)
+            found = json.loads(content)
+            if listed:
+                found = next((each for each in found if name in (each.get("RepoTags") or ())), {})
+            return status == 200 and found.get("Id") == image.id
+        except (OSError, ValueError, AttributeError, TypeError):
+            return False
+
+    return same
 
 
 def failed(reference: Reference, message: str, program: str = "docker") -> PlaceUnavailable:

@@ -13,12 +13,12 @@ from pathlib import Path
 from workplaces.container.box import HOME, LONGEST_ARGUMENT, LONGEST_COMMAND, BoxAsk, Options, expected, seal, words_of
 from workplaces.container.engine import Engine
 from workplaces.container.finding import Engines
-from workplaces.container.git import look_after
+from workplaces.container.git import look_after, needs_look
 from workplaces.container.ground import top_level
 from workplaces.container.hosts_door import DoorAsk
 from workplaces.container.hosts_doors import Doors, read_list
 from workplaces.container.hosts_doors import about as about_hosts
-from workplaces.container.image import Image, Images, is_same
+from workplaces.container.image import Image, Images, ask_same
 from workplaces.container.life import Going, Life, OnLeft
 from workplaces.container.limits import in_words
 from workplaces.container.paths import shown_inside
@@ -263,29 +263,28 @@ class Container:
         return _Ground(folder, engine, image, wanted)
 
     async def _same_ground(self, request: RunRequest) -> _Ground | None:
-        """As above where a box waits and time is short: all is looked at side by side, for the engine and the image
-        that there were. None when one of them is another now."""
+        """As above where a box waits and time is short: for the engine and the image that there were, which the engine
+        looks up while the folder is looked at. None when one of them is another now."""
         engine = self._engines.last
         image = self._images.known(engine, self._image()) if engine is not None else None
         if engine is None or image is None:
             return None
 
-        def look() -> tuple[WorkFolder, Want]:
-            folder = self._look(request)
-            return folder, self._want(request, folder, engine, image, request.open)
-
-        same = in_thread(lambda: is_same(engine, image), "conch-image")
-        looked = in_thread(look, "conch-folder")
-        try:
-            if await self._engines.find() is not engine:
+        def look() -> _Ground | None:
+            if not self._engines.same(engine):
                 return None
-        except PlaceUnavailable:  # it is gone: whoever looks at everything anew may wake it
+            same = ask_same(engine, image)
+            try:
+                folder = self._look(request)
+                wanted = self._want(request, folder, engine, image, request.open)
+            finally:
+                is_same = same()
+            if is_same:
+                return _Ground(folder, engine, image, wanted)
+            self._images.forget(engine, image)
             return None
-        folder, wanted = await looked
-        if await same:
-            return _Ground(folder, engine, image, wanted)
-        self._images.forget(engine, image)
-        return None
+
+        return await in_thread(look, "conch-folder")
 
     def _look(self, request: RunRequest) -> WorkFolder:
         keys = map(Path, linked_keys(self._person or Path.home()))
@@ -329,6 +328,7 @@ class Container:
             open=open,
             user=_person(engine),
             empty=empty,
+            etc_hosts=self._house.etc_hosts(),
             top=top,
             options=options,
             volumes=image.volumes,
@@ -347,6 +347,8 @@ class Container:
 
 
 async def _look_after(request: RunRequest, folder: WorkFolder, printed: str) -> str:
+    if not needs_look(folder, printed, open=request.open):
+        return ""
     return await in_thread(lambda: look_after(folder, printed, open=request.open), "conch-git")
 
 

@@ -17,43 +17,58 @@ from workplaces.container.engine import Engine
 
 log = logging.getLogger(__name__)
 
+_HOSTS = b"127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 _RETRIES = (0.2, 0.5, 1, 2, 4, 8, 16, 30, 60)
 
 
 class House:
-    """What a container needs in Conch's home: this installation's id, and the empty file laid over keys.
+    """What a container needs in Conch's home: this installation's id, and the files laid over others.
 
-    Both are made when first asked for, in a folder that only the person may enter.
+    They are made when first asked for, in a folder that only the person may enter.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def installation(self) -> str:
-        """A random id, made once. A damaged one is replaced: its boxes are then nobody's that we know."""
+        """A random id, made once: whoever makes it first, every other gets that one, or its boxes would be nobody's.
+        A damaged one is replaced: its boxes are then nobody's that we know."""
         file = self.folder / "id"
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            text = file.read_text("ascii").strip()
-            if len(text) == 32 and text.isalnum():
-                return text
+        if known := _id_in(file):
+            return known
         self._make_folder()
         made = secrets.token_hex(16)
         new = file.with_name(f"id.{made}")
         new.touch(0o600, exist_ok=False)
         new.write_text(made, "ascii")
-        new.replace(file)
-        return file.read_text("ascii").strip()  # another Conch may have been a moment later: the last one holds
+        try:
+            os.link(new, file)  # fails where there is one, which a rename does not
+        except OSError:
+            if not _id_in(file):  # it is damaged, or this file system knows no links
+                new.replace(file)
+        finally:
+            new.unlink(missing_ok=True)
+        return file.read_text("ascii").strip()
 
     def empty(self) -> Path:
         """The empty, read-only file, looked at each time: it is what stands between a command and a key."""
-        file = self.folder / "empty"
+        return self._file("empty", b"")
+
+    def etc_hosts(self) -> Path:
+        """What a box without the engine's network has as ``/etc/hosts``: its own names, as hosts(5) has them."""
+        return self._file("hosts", _HOSTS)
+
+    def _file(self, name: str, content: bytes) -> Path:
+        file = self.folder / name
         with contextlib.suppress(OSError):
             found = file.lstat()
-            if stat.S_ISREG(found.st_mode) and found.st_size == 0 and stat.S_IMODE(found.st_mode) == 0o444:
+            plain = stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o444
+            if plain and found.st_size == len(content) and (not content or file.read_bytes() == content):
                 return file
         self._make_folder()
-        new = file.with_name(f"empty.{secrets.token_hex(8)}")
-        new.touch(0o444, exist_ok=False)
+        new = file.with_name(f"{name}.{secrets.token_hex(8)}")
+        new.touch(0o600, exist_ok=False)
+        new.write_bytes(content)
         new.chmod(0o444)
         new.replace(file)
         return file
@@ -61,6 +76,14 @@ class House:
     def _make_folder(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
+
+
+def _id_in(file: Path) -> str:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = file.read_text("ascii").strip()
+        if len(text) == 32 and text.isalnum():
+            return text
+    return ""
 
 
 def owner() -> str:

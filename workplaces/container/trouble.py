@@ -29,6 +29,10 @@ _REASONS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 
+# Podman, of a box that ended so fast that what its init said is lost; then only the init's code is left to tell.
+_LOST = re.compile(r"(?m)^Error: (read|write) unixpacket .*$")
+_NO_SHELL = (1, 126, 127)  # of an init that cannot start /bin/sh (catatonit's is 1); the first lines end otherwise
+
 
 def not_made(engine: Engine, image: Image, folder: WorkFolder, problem: Exception) -> PlaceUnavailable:
     """The engine refused to make or start the box."""
@@ -38,8 +42,8 @@ def not_made(engine: Engine, image: Image, folder: WorkFolder, problem: Exceptio
 
 def not_begun(engine: Engine, image: Image, folder: WorkFolder, ended: Ended) -> PlaceUnavailable:
     """The box was started and ended without its first line."""
-    text = ended.held.decode("utf-8", "replace").strip()
-    if not text and ended.code in (126, 127):
+    text = _LOST.sub("", ended.held.decode("utf-8", "replace")).strip()
+    if not text and ended.code in _NO_SHELL:
         text = "exec: /bin/sh: not found"
     return _in_words(engine, image, folder, text or f"It ended with {ended.code}. {ended.problem or ''}".strip())
 

@@ -105,17 +105,24 @@ def post(endpoint: Endpoint, path: str, limit: float) -> int:
         connection.close()
 
 
-def get(endpoint: Endpoint, path: str, limit: float) -> tuple[int, bytes]:
-    """One GET on a connection of its own, read by hand: a third of what a library takes. Raises OSError."""
+def ask(endpoint: Endpoint, path: str, limit: float) -> socket.socket:
+    """Sends one GET on a connection of its own, for ``answer`` to read. Raises OSError."""
     sock = connect(endpoint, limit)
     try:
         sock.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode("ascii"))
-        answer = b""
-        while len(answer) < _LONGEST_ANSWER and (data := sock.recv(_CHUNK)):
-            answer += data
-    finally:
+    except BaseException:
         sock.close()
-    head, _, content = answer.partition(b"\r\n\r\n")
+        raise
+    return sock
+
+
+def answer(sock: socket.socket) -> tuple[int, bytes]:
+    """Status and content of what was asked, read by hand: a third of what a library takes. Raises OSError."""
+    told = b""
+    with contextlib.closing(sock):
+        while len(told) < _LONGEST_ANSWER and (data := sock.recv(_CHUNK)):
+            told += data
+    head, _, content = told.partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     if len(words) < 2 or not words[1].isdigit():
         raise BadAnswer(f"not an engine's answer: {head[:200]!r}")
@@ -184,7 +191,8 @@ def _refused(sock: socket.socket, status: int, headers: bytes, early: bytes) -> 
 class Frames:
     """Takes a box's multiplexed output apart: eight bytes (stream, three zeros, length), then so many bytes.
 
-    Payloads are given on as they come, never gathered: a frame's length is the engine's word, not our memory.
+    Payloads are given on as they come, never kept for more: a frame's length is the engine's word, not our memory. What
+    came together of one stream is given together, since an engine makes many small frames of a long output.
     """
 
     def __init__(self) -> None:
@@ -194,22 +202,28 @@ class Frames:
 
     def take(self, data: bytes | memoryview) -> Iterator[tuple[Stream, bytes]]:
         """Gives (stream, bytes) for what came. Raises BadAnswer when it is not such a stream."""
-        view = memoryview(data)
-        while len(view):
+        view, at, pieces = memoryview(data), 0, list[memoryview]()
+        while at < len(view):
             if self._left:
-                piece, view = view[: self._left], view[self._left :]
+                piece = view[at : at + self._left]
+                pieces.append(piece)
                 self._left -= len(piece)
-                yield self._stream, bytes(piece)
+                at += len(piece)
                 continue
-            wanted = 8 - len(self._header)
-            self._header += bytes(view[:wanted])
-            view = view[wanted:]
+            part = view[at : at + 8 - len(self._header)]
+            self._header += part
+            at += len(part)
             if len(self._header) == 8:
-                kind, padding, self._left = struct.unpack(">B3sI", self._header)
-                if kind not in _STREAMS or padding != b"\0\0\0":
+                kind, padding, left = struct.unpack(">B3sI", self._header)
+                stream = _STREAMS.get(kind) if padding == b"\0\0\0" else None
+                if pieces and stream != self._stream:
+                    yield self._stream, b"".join(pieces)
+                    pieces.clear()
+                if stream is None:
                     raise BadAnswer(f"not a box's output: {self._header!r}")
-                self._stream = _STREAMS[kind]
-                self._header = b""
+                self._stream, self._left, self._header = stream, left, b""
+        if pieces:
+            yield self._stream, b"".join(pieces)
 
     @property
     def whole(self) -> bool:
