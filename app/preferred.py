@@ -146,6 +146,7 @@ _ALL = (
     Preference("container.runtime", "", "A stronger runtime for boxes, by the engine's name for it (runsc).", _runtime),
     Preference("container.gpus", False, "Whether boxes may use the graphics processors (on or off).", _anything),
     Preference("container.spares", 4, "How many boxes are made ahead, in all (0 to 16).", _between(0, 16)),
+    Preference("ssh.hosts", "", "The machines of your SSH settings that are offered, by name; all when empty.", _line),
     Preference("model.base_url", "", "The address of the model's API (OpenAI-compatible), up to and with /v1.", _web),
     Preference("model.name", "", "The model that answers, by the name its API gives it.", _line),
     Preference("theme", "system", "Light or dark, or as the system is.", _anything, ("system", "light", "dark")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,7 @@ class PlaceServices:
             on_fixed=self.fixed.note,
             output=home.output,
             saving=Power().saving,
+            ssh_settings=_ssh_settings(),
         )
 
     def _settings(self) -> PlaceSettings:
@@ -59,6 +61,7 @@ class PlaceServices:
             spares=get("container.spares"),
             # as it is in the file: a list that cannot be used is refused with words, and is not the same as no list
             hosts=self.preferences.written("container.hosts"),
+            ssh_hosts=tuple(str(get("ssh.hosts")).replace(",", " ").split()),
         )
 
     def protected(self) -> tuple[Path, ...]:
@@ -142,6 +145,12 @@ class Services:
         from app.keys.keychain import model_key
 
         return await self.keychain.get(model_key(base_url))
+
+
+def _ssh_settings() -> Path | None:
+    """Another settings file than ~/.ssh/config, as ``ssh -F`` takes one, when CONCH_SSH_CONFIG names it."""
+    named = os.environ.get("CONCH_SSH_CONFIG", "")
+    return Path(named).expanduser().absolute() if named else None
 
 
 async def _each(*ends: Awaitable[None]) -> None:

@@ -24,6 +24,7 @@ def conch_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where Conch keeps things in this test; not made yet, as on a first start."""
     home = tmp_path / "conch-home"
     monkeypatch.setenv("CONCH_HOME", str(home))
+    monkeypatch.setenv("CONCH_SSH_CONFIG", str(tmp_path / "ssh-config"))
     return home
 
 

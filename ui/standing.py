@@ -42,6 +42,7 @@ class Standing(QObject):
         services = self._desk.services
         self._ends.append(services.preferences.subscribe(self._on_preference))
         self._ends.append(services.fixed.subscribe(self._on_fixed))
+        self._ends.append(services.places.subscribe(self._on_places))
         self.engines_changed.emit()
         self.look()
 
@@ -59,22 +60,33 @@ class Standing(QObject):
     def default_place(self) -> str:
         return self._desk.services.preferences.get("place") if self._desk.open else "computer"
 
-    def look(self) -> None:
-        """Asks in the background how each place stands. One look at a time."""
+    def look(self, *, reach: bool = False) -> None:
+        """Asks in the background how each place stands. One look at a time. ``reach``: also the machines that were not
+        used yet, which signs in to them."""
         if self._desk.open and not self.looking:
             self.looking = True
-            self._desk.start(self._look(), "look at places")
+            self._desk.start(self._look(reach), "look at places")
 
-    async def _look(self) -> None:
+    async def _look(self, reach: bool) -> None:
         places = self._desk.services.places
         try:
             if not self.places:
                 self.places = await places.status()
                 self.changed.emit()
-            self.places = await places.status(look=True)
+            machines = [status.id for status in self.places if status.id.kind == "ssh"] if reach else []
+            self.places = await (places.status(look=True, reach=machines) if machines else places.status(look=True))
         finally:
             self.looking = False
             self.changed.emit()
+
+    def _on_places(self) -> None:
+        """There are other places, or one that was asked for long has said how it stands."""
+        if self._desk.open:
+            self._desk.start(self._take(), "take in how places stand")
+
+    async def _take(self) -> None:
+        self.places = await self._desk.services.places.status()
+        self.changed.emit()
 
     def _happened(self, event: ChatEvent) -> None:
         """Looks again when a command shows that a place stands otherwise than was thought."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -67,6 +67,8 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+Ask = Callable[[str], Awaitable[bool]]
+"""Asks the person a question, a whole sentence, on the caller's loop. True is yes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,8 @@ class RunRequest:
 
     ``command`` is a shell line (``/bin/sh`` reads it) or a program and its arguments, kept literal. ``open`` asks for
     the command to leave the box. ``output`` takes what the command prints, as it comes, and still holds it when the
-    command was stopped. ``on_progress`` is called on the caller's loop.
+    command was stopped. ``on_progress`` is called on the caller's loop. ``ask`` is for what a place must not do by
+    itself (a command that deleted most of the copy there); without it the answer is no.
     """
 
     command: str | tuple[str, ...]
@@ -86,6 +89,7 @@ class RunRequest:
     protected: tuple[Path, ...] = ()
     output: OutputKeeper = field(default_factory=OutputKeeper)
     on_progress: OnProgress | None = None
+    ask: Ask | None = None
 
     def words(self) -> str:
         """The command as one line, quoted as a shell would need it, for a row or a log."""

@@ -35,6 +35,7 @@ NOT_ALLOWED = "You did not allow this."
 NOT_ALLOWED_NOTE = (
     "The person did not allow this, so it was not done. Do not do it another way. Ask them what they want instead."
 )
+ASKED_BY_PLACE = "Shall this go ahead?"
 STOPPED = "Stopped before it was done."
 OUR_FAULT = "Something went wrong in Conch itself. What came before is kept; try again. The log says what it was."
 
@@ -146,7 +147,11 @@ class Steps:
         if (refused := await self._judged(step, started, chat.mode)) is not None:
             return self._finish(started, refused)
         setting = commands.Setting(
-            chat=self._chat, folder=self.folder, protected=self.protected, spill=self._shared.output
+            chat=self._chat,
+            folder=self.folder,
+            protected=self.protected,
+            spill=self._shared.output,
+            ask=lambda words: self._asked(Ask(title=ASKED_BY_PLACE, why=words, can_always=False), started),
         )
         try:
             finished = await commands.run(

@@ -84,8 +84,8 @@ def _refuse_later(place: str) -> None:
         named = WorkPlaceId.parse(place)
     except BadPlace as error:
         raise BadUse(str(error)) from None
-    if named.kind in ("ssh", "cloud"):
-        raise BadUse(PLACE_WORDS["later"].format(name=named.host or PLACE_WORDS["cloud.name"]))
+    if named.kind == "cloud":
+        raise BadUse(PLACE_WORDS["later"].format(name=PLACE_WORDS["cloud.name"]))
 
 
 def _say_troubles(preferences: Preferences) -> None:
@@ -123,7 +123,8 @@ async def _places(home: Home, *, look: bool) -> tuple[list[PlaceStatus], str]:
         statuses = await services.places.status()
         # A fresh process knows nothing yet: what is not known is looked at.
         if look or any(one.standing == "checking" for one in statuses):
-            statuses = await services.places.status(look=True)
+            reach = [one.id for one in statuses if one.id.kind == "ssh"] if look else []
+            statuses = await services.places.status(look=True, reach=reach)
         return statuses, services.preferences.get("place")
     finally:
         await services.close()

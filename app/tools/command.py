@@ -17,6 +17,7 @@ from workplaces.output import Kept, OutputKeeper, fold
 from workplaces.place import (
     DEFAULT_TIMEOUT,
     LONGEST_TIMEOUT,
+    Ask,
     PlaceUnavailable,
     Progress,
     Proof,
@@ -88,12 +89,14 @@ def read(arguments: dict[str, Any]) -> Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a command runs with, beside itself. ``spill`` is the folder for the whole of a long output."""
+    """What a command runs with, beside itself. ``spill`` is the folder for the whole of a long output; ``ask``
+    asks the person what the place must not decide."""
 
     chat: str
     folder: Path
     protected: tuple[Path, ...] = ()
     spill: Path | None = None
+    ask: Ask | None = None
 
 
 async def run(
@@ -114,6 +117,7 @@ async def run(
         protected=setting.protected,
         output=keeper,
         on_progress=_progress(step, show),
+        ask=setting.ask,
     )
     begun = time.monotonic()
     try:

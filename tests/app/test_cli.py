@@ -124,7 +124,7 @@ def test_without_a_command_the_window_opens(conch: Conch, given: list[str]) -> N
         (["set", "model.base_url", "ftp://x"], "http:// or https://"),
         (["set", "place", "moon"], "“moon” is not a place."),
         (["set", "place", "cloud"], "Daytona is not part of this version"),
-        (["default", "ssh:build-box"], "build-box is not part of this version"),
+        (["default", "cloud"], "Daytona is not part of this version"),
         (["default", "moon"], "“moon” is not a place."),
         (["default", "a", "b"], "takes one place"),
         (["places", "now"], "takes no “now”"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -288,6 +289,30 @@ async def test_the_mode_holds_from_the_next_step(tmp_path: Path) -> None:
             await conch.ended(chat)
             assert len(conch.shown(chat, StepAsked)) == 1
             assert len(conch.container.requests) == 2
+
+
+@pytest.mark.parametrize("answer", ["once", "no"])
+async def test_what_a_place_must_not_decide_is_asked_on_the_steps_own_card(
+    tmp_path: Path, answer: Literal["once", "no"]
+) -> None:
+    """Also with full trust: the command ran, and what it did there would empty the folder here."""
+    told: list[bool] = []
+
+    async def runs(request: RunRequest) -> int:
+        assert request.ask is not None
+        told.append(await request.ask("40 of 50 files are gone there."))
+        return 0
+
+    async with rig(tmp_path) as conch:
+        conch.container.work = runs
+        chat = await conch.chat(mode="full")
+        conch.turns.send(chat, "!rm -rf x")
+        card = await conch.asked(chat)
+        assert (card.why, card.can_always) == ("40 of 50 files are gone there.", False)
+        assert told == []
+        conch.turns.answer(chat, card.step, answer)
+        await conch.ended(chat)
+        assert told == [answer == "once"]
 
 
 @pytest.mark.parametrize("when", ["model", "asking", "running", "at once"])

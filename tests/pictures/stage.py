@@ -32,7 +32,7 @@ class Stage:
     async def places(self, *statuses: PlaceStatus) -> None:
         """Shows these places in place of this machine's own."""
 
-        async def status(*, look: bool = False, on_progress: object = None) -> list[PlaceStatus]:
+        async def status(*, look: bool = False, reach: object = (), on_progress: object = None) -> list[PlaceStatus]:
             return list(statuses)
 
         self.services.places.status = status  # type: ignore[method-assign,assignment]

@@ -13,6 +13,7 @@ from tests.real.engines import display as displays
 from tests.real.engines import dockerd as dockers
 from tests.real.engines import images, person
 from tests.real.engines import podman as podmans
+from tests.real.engines import sshd as sshds
 from tests.real.engines.dockerd import Dockerd
 from tests.real.engines.needs import missing, program
 from tests.real.engines.needs import need as _need
@@ -120,3 +121,11 @@ def xvfb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[displays.Display]
     _need("Xvfb", "xdotool", "xwininfo")
     with displays.display(tmp_path_factory.mktemp("xvfb")) as shown:
         yield shown
+
+
+@pytest.fixture(scope="session")
+def machine() -> Iterator[sshds.Sshd]:
+    """A machine named build-box, with an OpenSSH server and an ordinary user ``build``."""
+    _need(*sshds.PROGRAMS, root=True)
+    with sshds.made() as reached:
+        yield reached

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,9 @@ class Standings:
         self.statuses = list(statuses)
         self.looks = 0
 
-    async def status(self, *, look: bool = False, on_progress: Any = None) -> list[PlaceStatus]:
+    async def status(
+        self, *, look: bool = False, reach: Collection[WorkPlaceId] = (), on_progress: Any = None
+    ) -> list[PlaceStatus]:
         self.looks += look
         return list(self.statuses)
 

@@ -148,7 +148,7 @@ class PlacePicker(ChoicePopover):
         self._uncopy.timeout.connect(self._forget_copied)
         standing.changed.connect(self.refresh)
         desk.altered.connect(self.refresh)
-        self.opened.connect(standing.look)
+        self.opened.connect(lambda: standing.look(reach=True))
         self.refresh()
 
     def refresh(self) -> None:

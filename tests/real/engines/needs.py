@@ -11,6 +11,7 @@ import pytest
 # Which Debian package brings each program that a real test starts.
 PACKAGES = {
     "Xvfb": "xvfb",
+    "busybox": "busybox",
     "bwrap": "bubblewrap",
     "catatonit": "catatonit",
     "conmon": "conmon",
@@ -18,6 +19,7 @@ PACKAGES = {
     "debootstrap": "debootstrap",
     "docker-registry": "docker-registry",
     "dockerd": "docker.io",
+    "fish": "fish",
     "git": "git",
     "gnome-keyring-daemon": "gnome-keyring",
     "ip": "iproute2",
@@ -27,7 +29,12 @@ PACKAGES = {
     "runc": "runc",
     "setpriv": "util-linux",
     "slirp4netns": "slirp4netns",
+    "ssh": "openssh-client",
+    "ssh-add": "openssh-client",
+    "ssh-agent": "openssh-client",
+    "ssh-keygen": "openssh-client",
     "sshd": "openssh-server",
+    "tcsh": "tcsh",
     "useradd": "passwd",
     "usermod": "passwd",
     "unshare": "util-linux",
