@@ -51,7 +51,7 @@ def test_enter_sends_and_shift_enter_breaks_the_line(conch_home: Path, folder: P
         await person.sees("what is in a")
         await person.sees("98766")
         assert written(person) == ""
-        assert person.there("Send"), "it has ended"
+        await person.until(lambda: person.there("Send"), "it has ended")
         await person.until(lambda: "cat a.txt" in person.rows(person.window.sidebar.list)[1], "it is in the list")
 
     use_window(conch_home, script)

@@ -44,6 +44,14 @@ def work(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that does not answer is waited for less long than a person's is: the tests without it see to those."""
+    for where in ("run", "place"):
+        monkeypatch.setattr(f"workplaces.container.{where}.HUNG_LIMIT", 0.3)
+    monkeypatch.setattr("workplaces.container.life._LOST_LIMIT", 0.5)
+
+
 def ask(work: Path, **how: Any) -> RunRequest:
     return RunRequest(**{"command": "x", "folder": work, "timeout": 30.0, **how})
 
@@ -99,6 +107,7 @@ async def test_stop_while_the_engine_makes_a_box(
     assert not asked(double, "/start")
 
 
+@pytest.mark.usefixtures("brief")
 async def test_stop_while_the_engine_starts_a_box(place: Container, double: EngineDouble, work: Path) -> None:
     double.runs = runs_on
     double.hang("POST .*/start")
@@ -110,14 +119,15 @@ async def test_stop_while_the_engine_starts_a_box(place: Container, double: Engi
     assert not any(box.given for box in double.served)
 
 
+@pytest.mark.usefixtures("brief")
 async def test_stop_when_the_engine_does_not_kill(
     place: Container, double: EngineDouble, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workplaces.container.run.STOP_LIMIT", 1.0)
+    monkeypatch.setattr("workplaces.container.run.STOP_LIMIT", 0.5)
     double.runs = runs_on
     double.hang("POST .*/kill")
     stopped, seconds = await stop_after(place, ask(work), lambda: any(box.given for box in double.served))
-    assert 1 < seconds < 5, "an engine that answers is given its time"
+    assert 0.8 <= seconds < 5, "an engine that answers is given its time"
     assert not stopped.sure
     assert "may still run" in stopped.words
 
@@ -146,6 +156,7 @@ async def test_stop_when_the_engine_answers_nothing_any_more(
     await until(lambda: not double.boxes, 10, "the box is removed once the engine answers")
 
 
+@pytest.mark.usefixtures("brief")
 async def test_a_timeout_when_the_engine_answers_nothing(place: Container, double: EngineDouble, work: Path) -> None:
     def start(box: Box) -> None:
         box.say(1, b"started\n")
@@ -241,6 +252,7 @@ async def test_a_box_that_is_refused_says_why(
     await until(lambda: not double.boxes)
 
 
+@pytest.mark.usefixtures("brief")
 async def test_an_engine_that_hangs_up_is_named_and_nothing_ran(
     place: Container, double: EngineDouble, work: Path
 ) -> None:
@@ -269,6 +281,7 @@ async def test_a_box_that_sees_another_folder_ran_nothing(place: Container, doub
     assert error.next_step is not None
 
 
+@pytest.mark.usefixtures("brief")
 async def test_an_image_without_the_small_tools_says_so(place: Container, double: EngineDouble, work: Path) -> None:
     double.first_line = lambda body: b"other\n"
     assert "small tools" in (await refused(place, ask(work))).words
@@ -327,6 +340,7 @@ async def test_a_box_that_does_not_begin_as_it_should_is_ended(
     assert not any(box.given for box in double.served)
 
 
+@pytest.mark.usefixtures("brief")
 async def test_an_engine_that_goes_away_leaves_what_was_said(
     place: Container, double: EngineDouble, work: Path
 ) -> None:

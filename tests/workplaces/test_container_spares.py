@@ -336,7 +336,10 @@ async def test_one_that_fails_in_a_commands_hands_is_followed_by_the_ordinary_wa
     assert (how(result), result.code) == ("made for it", 0)
 
 
-async def test_stop_while_the_spare_is_made_runs_nothing(make: Make, double: EngineDouble, work: Path) -> None:
+async def test_stop_while_the_spare_is_made_runs_nothing(
+    make: Make, double: EngineDouble, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workplaces.container.run.HUNG_LIMIT", 0.3)
     place = make(more=0)
     await run(place, work)
     await made(place, double)

@@ -100,6 +100,11 @@ class Computer:
 GONE = [Unusable("gone", Endpoint("unix:///var/run/docker.sock", "Docker"))]
 
 
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workplaces.container.waking._LOOK_EVERY", 0.03)
+
+
 @pytest.fixture
 def computer(tmp_path: Path) -> Iterator[Computer]:
     (tmp_path / "home").mkdir()
