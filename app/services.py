@@ -22,6 +22,7 @@ from app.preferences import Preferences
 from workplaces.service import PlaceSettings, WorkPlaces
 
 if TYPE_CHECKING:
+    from app.changes.recorder import Recorder
     from app.chats.store import ChatStore
     from app.chats.turns import Turns
     from app.engines.catalog import Catalog, ModelSettings
@@ -80,12 +81,14 @@ class Services:
     places: WorkPlaces
     store: ChatStore
     turns: Turns
+    changes: Recorder
     engines: Catalog
     fixed: FixedLog
     keychain: Keychain
 
     def __init__(self, home: Home) -> None:
         """Builds and joins; opens nothing yet."""
+        from app.changes.recorder import Recorder
         from app.chats.store import ChatStore
         from app.chats.turns import Turns
         from app.engines.catalog import Catalog
@@ -102,7 +105,15 @@ class Services:
         self.store = ChatStore(home.chats, owner=self._presence.id)
         self.engines = Catalog(self._model, key=self._model_key)
         # What another Conch set (`conch set`) holds from the next turn on.
-        self.turns = Turns(self.store, self.places, self.engines, protected=base.protected, output=home.output)
+        self.changes = Recorder(base.protected)
+        self.turns = Turns(
+            self.store,
+            self.places,
+            self.engines,
+            changes=self.changes,
+            protected=base.protected,
+            output=home.output,
+        )
         self.turns.subscribe(self._on_event)
 
     async def start(self) -> None:
@@ -122,6 +133,7 @@ class Services:
     async def close(self) -> None:
         """Stops every turn (waiting until its command is dead), closes the places and the store."""
         await _each(self.turns.close(), self._tasks.close(), self._base.close(), self.store.close())
+        self.changes.close()
         await asyncio.to_thread(self._presence.end)
 
     def _arrive(self) -> None:

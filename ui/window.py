@@ -113,6 +113,8 @@ class Window(QWidget):
         self.first.folder_asked.connect(self.ask_folder)
         desk.shown_changed.connect(self._show)
         desk.altered.connect(self._show)
+        for signal in (desk.ready, desk.shown_changed, desk.altered):
+            signal.connect(self._look_after)
         standing.changed.connect(self._show_needs)
         desk.said.connect(self.toast.say)
         standing.preferred.connect(self._on_preference)
@@ -149,6 +151,11 @@ class Window(QWidget):
             nothing = not shown.id and shown.folder is None and self.desk.open
             self._to(self.first if nothing else self.page)
         self.shell.setWindowTitle(f"{self.page.title_words()} — Conch" if shown.folder is not None else "Conch")
+
+    def _look_after(self) -> None:
+        """A command of the chat that is shown may come soon: what it changes is known if its folder was listed."""
+        if self.desk.open and (folder := self.desk.shown.folder) is not None:
+            self.desk.services.changes.prepare(folder)
 
     def _to(self, page: QWidget) -> None:
         if self.pages.currentWidget() is not page:

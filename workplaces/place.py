@@ -114,12 +114,28 @@ class Proof:
     details: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What became different: everything that is not a folder, in the order of its name."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return tuple(sorted((*self.added, *self.changed, *self.deleted)))
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.deleted)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """How a command ended.
 
     ``code`` is the command's own exit code, 128+n when signal n ended it, None when it timed out or its end was not
-    seen. ``changed`` lists the paths it changed, None where that was not looked at. ``note`` is for the model.
+    seen. ``changed`` is what it changed, None where the place does not tell. ``note`` is for the model.
     ``sure`` is False when some process of it may still be running there. ``tried`` names what it tried to reach and was
     refused (``host:port``), where a list of allowed hosts held; each once, bounded, safe to show.
     """
@@ -130,7 +146,7 @@ class RunResult:
     where: WorkPlaceId
     proof: Proof
     timed_out: bool = False
-    changed: tuple[str, ...] | None = None
+    changed: Changes | None = None
     note: str = ""
     sure: bool = True
     tried: tuple[str, ...] = ()

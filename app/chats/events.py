@@ -134,6 +134,17 @@ class StepFinished(Event, frozen=True, kw_only=True, tag="step.finished"):
     next_action: str = ""
 
 
+class StepChanged(Event, frozen=True, kw_only=True, tag="step.changed"):
+    """Which files of the work folder became different while a command ran, by their paths in it. Comes after the step's
+    end, and not at all when none did or that is not known. ``count`` is how many; of very many not all are named."""
+
+    step: str
+    count: int
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+
 class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     """``words`` is empty when all went well."""
 
@@ -155,5 +166,6 @@ ChatEvent = (
     | StepProgress
     | StepOutput
     | StepFinished
+    | StepChanged
     | TurnFinished
 )

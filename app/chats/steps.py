@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from app.changes.recorder import Going, Recorder
+from app.changes.told import event_of
 from app.chats.events import Answer, ChatEvent, Mode, Outcome, StepAnswered, StepAsked, StepFinished, StepStarted
 from app.chats.store import Chat, ChatStore
 from app.engines.base import ToolAnswer, ToolCall
@@ -26,7 +28,7 @@ from app.tools import files
 from app.tools.answers import COMMAND, for_model
 from app.tools.base import BadCall, Planned, ToolFailed, ToolRefused, bounded
 from app.tools.words import command_words
-from workplaces.place import LONGEST_TIMEOUT, BadPlace, PlaceUnavailable, WorkPlace, WorkPlaceId
+from workplaces.place import LONGEST_TIMEOUT, BadPlace, Changes, PlaceUnavailable, WorkPlace, WorkPlaceId
 from workplaces.service import WorkPlaces
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class Shared:
     catalog: Catalog
     asks: Asks
     tasks: Tasks
+    changes: Recorder
     protected: Callable[[], tuple[Path, ...]]
     output: Path | None
 
@@ -80,6 +83,7 @@ class Steps:
         self._put = put
         self._show = show
         self._kept = kept
+        self._telling: set[asyncio.Task[None]] = set()
 
     async def call(self, call: ToolCall) -> ToolAnswer:
         """A tool call of an engine's. Never raises for what a model can do wrong."""
@@ -146,21 +150,45 @@ class Steps:
         )
         if (refused := await self._judged(step, started, chat.mode)) is not None:
             return self._finish(started, refused)
+        known: list[Changes] = []
         setting = commands.Setting(
             chat=self._chat,
             folder=self.folder,
             protected=self.protected,
             spill=self._shared.output,
             ask=lambda words: self._asked(Ask(title=ASKED_BY_PLACE, why=words, can_always=False), started),
+            on_changed=known.append,
         )
+        going = self._shared.changes.begin(self.folder)
+        finished: StepFinished | None = None
         try:
             finished = await commands.run(
                 found, asked, setting, step=started.step, open=opened, put=self._put, show=self._show
             )
+            return self._finish(started, finished)
         except Exception:
             self._put(StepFinished(step=started.step, outcome="failed", words=OUR_FAULT))
             raise
-        return self._finish(started, finished)
+        finally:
+            if finished is not None and finished.outcome == "not_run":
+                going.forget()
+            else:
+                task = self._shared.tasks.start(self._tell(started.step, going, known), f"changes of {started.step}")
+                self._telling.add(task)
+                task.add_done_callback(self._telling.discard)
+
+    async def _tell(self, step: str, going: Going, known: list[Changes]) -> None:
+        """Says what the command changed: what its place knows, or else what became different here meanwhile."""
+        if known:
+            going.forget()
+        changes = known[0] if known else await going.ended()
+        if changes:
+            self._put(event_of(step, changes))
+
+    async def settled(self, limit: float) -> None:
+        """Waits until what was changed is said, ``limit`` seconds at most: later it is said all the same."""
+        if self._telling:
+            await asyncio.wait(self._telling, timeout=limit)
 
     # -- a file tool
 

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 TEXT_EVERY = 0.08
 """Seconds of an answer that go into one event."""
+CHANGES_PATIENCE = 0.5
+"""Seconds that a turn's end waits for what its last command changed."""
 ABOUT_PATIENCE = 5.0
 """Seconds that a place may take to say what it is, before the model is asked without that."""
 
@@ -82,6 +84,7 @@ class Turn:
             log.exception("a turn failed")
             outcome, words = "failed", OUR_FAULT
         self._ending = True
+        await self._steps.settled(CHANGES_PATIENCE)
         tokens_in, tokens_out = self._tokens
         end = TurnFinished(outcome=outcome, words=words, tokens_in=tokens_in, tokens_out=tokens_out)
         self._put(end)
@@ -106,6 +109,7 @@ class Turn:
         model = next((one.model for one in self._shared.catalog.offered() if one.id == engine_id), "")
         self._put(TurnStarted(engine=engine_id, place=chat.place, mode=chat.mode, model=model))
         self.folder = self._steps.folder = chat.folder
+        self._shared.changes.prepare(self.folder)
         self._steps.protected = await asyncio.to_thread(self._shared.protected)
         if by_command:
             await self.command(typed.removeprefix("!").strip(), open=not self.sealed)

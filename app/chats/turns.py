@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from app.changes.recorder import Recorder
 from app.chats.events import Answer, ChatEvent, TurnFinished
 from app.chats.steps import Shared
 from app.chats.store import ChatStore
@@ -37,6 +38,7 @@ class Turns:
         places: WorkPlaces,
         catalog: Catalog,
         *,
+        changes: Recorder | None = None,
         protected: Callable[[], tuple[Path, ...]] = tuple,
         output: Path | None = None,
     ) -> None:
@@ -48,6 +50,7 @@ class Turns:
             catalog=catalog,
             asks=self._asks,
             tasks=self._tasks,
+            changes=changes or Recorder(protected),
             protected=protected,
             output=output,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from workplaces.place import (
     DEFAULT_TIMEOUT,
     LONGEST_TIMEOUT,
     Ask,
+    Changes,
     PlaceUnavailable,
     Progress,
     Proof,
@@ -90,13 +92,14 @@ def read(arguments: dict[str, Any]) -> Command:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """What a command runs with, beside itself. ``spill`` is the folder for the whole of a long output; ``ask``
-    asks the person what the place must not decide."""
+    asks the person what the place must not decide; ``on_changed`` is told what changed by a place that knows it."""
 
     chat: str
     folder: Path
     protected: tuple[Path, ...] = ()
     spill: Path | None = None
     ask: Ask | None = None
+    on_changed: Callable[[Changes], None] | None = None
 
 
 async def run(
@@ -132,6 +135,8 @@ async def run(
         put(await _stopped(step, place, stop, kept, seconds))
         raise
     pump.end()
+    if result.changed is not None and setting.on_changed is not None:
+        setting.on_changed(result.changed)
     return await _ended(step, place, result)
 
 

@@ -29,6 +29,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from app.changes.recorder import Recorder
 from app.tools.command import Command, Setting
 from app.tools.command import run as run_tool
 from tests.bench.common import Bar, Rounds, Samples, parser_for, ratio, report, take_turns, timed
@@ -131,6 +132,8 @@ class Bench:
         self._folder = scratch / "work"
         _fill(self._folder)
         self._spill = scratch / "spill"
+        self._changes = Recorder()
+        self._changes.prepare(self._folder)
 
     def close(self) -> None:
         for place in (self._with, self._without):
@@ -285,17 +288,21 @@ class Bench:
         return result
 
     def _tool(self, command: str) -> float:
-        """As a model's call runs it, on a loop that runs already. Gives the seconds."""
+        """As a model's call runs it, on a loop that runs already, with what it changed made out behind it. Gives the
+        seconds to its result."""
 
         async def once() -> float:
             began = time.perf_counter()
             setting = Setting(chat=_CHAT, folder=self._folder, spill=self._spill)
             none: Callable[[object], None] = lambda event: None  # noqa: E731
+            going = self._changes.begin(self._folder)
             ended = await run_tool(
                 self._with, Command(text=command), setting, step="s", open=False, put=none, show=none
             )
+            took = time.perf_counter() - began
             assert ended.outcome == "ok", ended
-            return time.perf_counter() - began
+            assert (await going.ended()) is not None
+            return took
 
         return self._runner.run(once())
 

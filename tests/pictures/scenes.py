@@ -16,6 +16,7 @@ from app.chats.events import (
     AnswerText,
     ChatEvent,
     StepAsked,
+    StepChanged,
     StepFinished,
     StepOutput,
     StepProgress,
@@ -87,6 +88,7 @@ def parser_turn() -> list[ChatEvent]:
         TurnStarted(engine="openai", place="container", mode="ask", model="qwen3-coder"),
         AnswerText(answer="a1", text="I'll run it a few times first to see how it fails."),
         *ran("s1", "Ran the parser tests 20 times", loop, failed, outcome="failed", code=1),
+        StepChanged(step="s1", count=3, added=("report.xml",), changed=(".coverage", "tests/seeds.json")),
         AnswerText(
             answer="a2",
             text="The order comes from a `set`. Sorting it before the comparison makes it deterministic:\n\n```python\n"

@@ -143,10 +143,10 @@ class SshContract(PlaceContract):
         half = len(ODD_NAMES) // 2
         for some in (ODD_NAMES[:half], ODD_NAMES[half:]):
             removed = await self.run(place, folder, ("rm", "--", *some))
-            assert set(removed.changed or ()) == set(some)
+            assert set(removed.changed.all if removed.changed else ()) == set(some)
         assert names(folder) == {"stays"}
         made = await self.run(place, folder, ("touch", "--", *ODD_NAMES))
-        assert set(made.changed or ()) == set(ODD_NAMES)
+        assert set(made.changed.all if made.changed else ()) == set(ODD_NAMES)
         assert names(folder) == {"stays", *ODD_NAMES}
 
     async def test_output_comes_as_it_is_printed(self, place: WorkPlace, folder: Path) -> None:

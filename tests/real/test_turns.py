@@ -17,6 +17,7 @@ from app.chats.events import (
     ChatChanged,
     ChatEvent,
     StepAsked,
+    StepChanged,
     StepFinished,
     StepOutput,
     StepStarted,
@@ -335,3 +336,27 @@ async def test_a_crash_in_the_middle_of_a_command(
         await conch.first(TurnFinished)
         assert conch.shown(StepFinished)[0].text == "after\n"
         assert conch.shown(StepStarted)[0].place == place
+
+
+async def test_a_row_says_what_its_command_changed(conch: Conch) -> None:
+    """What a real command in a real box did, as the kernel tells it: made, changed, moved and removed."""
+    (conch.folder / "deep").mkdir()
+    for name in ("kept", "gone", "deep/moved"):
+        (conch.folder / name).write_text("before")
+    chat = await conch.chat(engine="commands")
+    conch.services.changes.prepare(conch.folder)
+    await until(lambda: conch.services.changes._known[conch.folder]._started, 10, "it is listed")
+    command = (
+        "echo now >kept; rm gone; mv deep/moved deep/er; mkdir -p n/e node_modules; echo >n/e/w; echo >node_modules/x"
+    )
+    conch.services.turns.send(chat, command)
+    told = await conch.first(StepChanged)
+    finished = await conch.first(StepFinished)
+    assert (finished.outcome, told.step) == ("ok", finished.step)
+    assert (told.count, told.changed) == (5, ("kept",))
+    assert told.added == ("deep/er", "n/e/w")
+    assert told.deleted == ("deep/moved", "gone")
+    await conch.first(TurnFinished)
+    conch.services.turns.send(chat, "cat kept")
+    await conch.first(TurnFinished, 2)
+    assert len(conch.shown(StepChanged)) == 1, "a command that only reads changes nothing"

@@ -12,7 +12,9 @@ from workplaces.container import threads
 from workplaces.container.threads import in_thread
 
 
-async def test_a_thread_that_is_free_gets_the_next_work_and_its_name() -> None:
+async def test_a_thread_that_is_free_gets_the_next_work_and_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_idle", [])
+
     def who() -> tuple[int, str]:
         return threading.get_ident(), threading.current_thread().name
 

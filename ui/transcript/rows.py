@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.chats.events import Answer, Outcome, StepFinished, StepProgress
+from app.chats.events import Answer, Outcome, StepChanged, StepFinished, StepProgress
 from ui.transcript.blocks import safe
 from workplaces.words import PLACE_WORDS
 
@@ -39,6 +39,7 @@ class Step:
     next_label: str = ""
     next_command: str = ""
     next_action: str = ""
+    changed: StepChanged | None = None
 
     @property
     def over(self) -> bool:

@@ -58,6 +58,7 @@ class Story:
             else:
                 for step in self.steps:
                     self._progress(step)
+                self._changed(self.steps)
         top = float(self.sheet.lead)
         card = QRectF(0, top, self.width, self._y - top)
         self.sheet.paints.insert(0, partial(strokes.card, card=card, bands=self._under, lines=self._lines, look=look))
@@ -182,6 +183,7 @@ class Story:
             self._said(step)
         if opened:
             self._foot(step)
+        self._changed([step])
 
     def _command(self, step: Step) -> None:
         if not step.command or _says_command([step]):
@@ -323,6 +325,21 @@ class Story:
         says = f"Copy the command: {step.next_command}"
         self.sheet.controls.append(Control(f"copy.next:{step.id}", rect, "Copy", "code", does, says))
         self._y = box.bottom()
+
+    def _changed(self, steps: list[Step]) -> None:
+        """Which files are different, in the card's last line; their names show when it is pointed at."""
+        text, names = words.changed(steps)
+        if not text:
+            return
+        look, px = self.look, self.look.px
+        self._lines.append(self._y)
+        high, left = px(34), px(31)
+        room = self.width - left - px(14)
+        shown = elided(text, look.small, room)
+        self._label(shown, left, self._y + high / 2, look.tokens.muted)
+        if names or shown != text:
+            self.sheet.tips.append((QRectF(0, self._y, self.width, high), names or text))
+        self._y += high
 
     def _foot(self, step: Step) -> None:
         look, px = self.look, self.look.px

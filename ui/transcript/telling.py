@@ -17,6 +17,7 @@ from app.chats.events import (
     ChatEvent,
     StepAnswered,
     StepAsked,
+    StepChanged,
     StepFinished,
     StepOutput,
     StepProgress,
@@ -274,6 +275,16 @@ class Rows:
         known[0].take(event)
         self._touch(known[1])
 
+    def _changes(self, event: StepChanged) -> None:
+        """It comes after the step's end, at times after the turn's: it is looked for from the end."""
+        for row in reversed(self.all):
+            if isinstance(row, StoryRow):
+                for step in row.steps:
+                    if step.id == event.step:
+                        step.changed = event
+                        self._touch(row)
+                        return
+
     def _end(self, event: TurnFinished) -> None:
         self._close()
         self.turn = ""
@@ -300,5 +311,6 @@ _TAKES: Final[dict[type, Callable[[Rows, Any], None]]] = {
     StepAnswered: Rows._answered,
     StepProgress: Rows._progress,
     StepFinished: Rows._finish,
+    StepChanged: Rows._changes,
     TurnFinished: Rows._end,
 }

@@ -34,6 +34,7 @@ _TOOLS: Final[dict[str, tuple[str, str, str]]] = {
     "list_files": ("looked in", "a folder", "{n} folders"),
     "search_files": ("searched", "once", "{n} times"),
 }
+_NAMED: Final = 20
 _DOING: Final = {
     "Ran": "Running",
     "Listed": "Listing",
@@ -153,6 +154,30 @@ def headline(steps: list[Step]) -> tuple[str, str]:
     return words, after
 
 
+def changed(steps: list[Step]) -> tuple[str, str]:
+    """``Changed 3 files`` and their names, a line each; empty where nothing is known to have changed.
+
+    A file that several steps changed counts once, as far as they are named.
+    """
+    events = [step.changed for step in steps if step.changed is not None]
+    if not events:
+        return "", ""
+    ways = (("", "changed"), ("new: ", "added"), ("gone: ", "deleted"))
+    named: dict[str, str] = {}
+    for event in events:
+        for before, way in ways:
+            named.update((path, before) for path in getattr(event, way))
+    count = len(named) if len(events) > 1 else events[0].count
+    if count == 1 and len(named) == 1:
+        ((path, before),) = named.items()
+        verb = {"": "Changed", "new: ": "Made", "gone: ": "Removed"}[before]
+        return f"{verb} {safe(path)}", ""
+    lines = [f"{before}{safe(path)}" for path, before in sorted(named.items())][:_NAMED]
+    if count > len(lines):
+        lines.append(f"and {count - len(lines):,} more")
+    return f"Changed {count:,} files", "\n".join(lines)
+
+
 def took(steps: list[Step]) -> str:
     total = sum(step.seconds for step in steps if step.ran)
     return seconds(total) if total >= 0.05 else ""
@@ -214,6 +239,7 @@ def story_spoken(steps: list[Step]) -> str:
         parts.append("Ran in several places")
     parts.append(took(steps) if all(step.over for step in steps) else "Running")
     parts += [step.said for step in steps if step.said]
+    parts.append(changed(steps)[0])
     return _sentences(parts)
 
 
@@ -223,6 +249,7 @@ def step_spoken(step: Step) -> str:
     parts = [f"{deed(step)}, {after}" if after else deed(step)]
     parts.append(worked_at_spoken(*chip_of([step])))
     parts.append(took([step]) if step.over else "Running")
+    parts.append(changed([step])[0])
     return _sentences(parts)
 
 

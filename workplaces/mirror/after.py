@@ -9,12 +9,12 @@ from typing import Final
 from workplaces.mirror import listing, there, trust
 from workplaces.mirror.agreed import FRESH_HERE, FRESH_THERE, Entry
 from workplaces.mirror.land import InTheWay
-from workplaces.mirror.listing import Changes
 from workplaces.mirror.plan import MANY, Pull
 from workplaces.mirror.scope import folded, parents
 from workplaces.mirror.talk import Got
 from workplaces.mirror.there import There
 from workplaces.mirror.work import Work, sane_time
+from workplaces.place import Changes
 
 _TICK: Final = 0.04
 _FEW: Final = 100

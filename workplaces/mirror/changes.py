@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from workplaces.mirror.listing import Changes
+from workplaces.place import Changes
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from workplaces.mirror.scope import DEPENDENCIES
+from workplaces.place import Changes
 
 # A system's clock for files moves on in steps of up to 10 ms. Where times are whole seconds it is two (FAT).
 _TICK: Final = 30_000_000
@@ -65,22 +66,6 @@ class Snapshot:
     clock: int
     files: int
     size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What became different: everything that is not a folder, in the order of its name."""
-
-    added: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    deleted: tuple[str, ...] = ()
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        return tuple(sorted((*self.added, *self.changed, *self.deleted)))
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.changed or self.deleted)
 
 
 def pack(found: os.stat_result) -> bytes:

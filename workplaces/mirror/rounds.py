@@ -14,11 +14,11 @@ from workplaces.mirror import listing, plan
 from workplaces.mirror.after import Lander
 from workplaces.mirror.before import Pusher
 from workplaces.mirror.changes import Changed, Sent
-from workplaces.mirror.listing import Changes
 from workplaces.mirror.scope import PARTS, Scope, folds_names
 from workplaces.mirror.talk import Trouble
 from workplaces.mirror.there import There
 from workplaces.mirror.work import Work, skew
+from workplaces.place import Changes
 
 _ROUNDS: Final = 4
 

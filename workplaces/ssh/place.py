@@ -148,7 +148,7 @@ class Ssh:
             where=self.id,
             proof=self._proof(facts, ended),
             timed_out=ended.timed_out,
-            changed=None if back.trouble else back.changes.all,
+            changed=None if back.trouble else back.changes,
             note=" ".join(dict.fromkeys(filter(None, (self._note(ended), *self._told(sent), *self._told(back))))),
             sure=ended.sure,
         )
