@@ -100,8 +100,10 @@ def test_at_the_end_it_follows(meet: Meet) -> None:
     person = meet(long_chat().events)
     more = Chat()
     more.turn = "late"
-    for number in range(40):
-        person.tell(*more.says(f"Line {number} of what comes.\n\n").events[-1:])
+    for number in range(0, 40, 4):
+        for each in range(number, number + 4):
+            more.says(f"Line {each} of what comes.\n\n")
+        person.tell(*more.events[-4:])
     assert "Line 39 of what comes." in person.seen()
     assert "Question 59" not in person.seen()
 
@@ -139,7 +141,8 @@ def test_a_resized_window_keeps_the_place(meet: Meet) -> None:
         assert first.split(".")[0] in person.seen()
 
 
-def test_an_event_is_found_and_marked_for_a_moment(meet: Meet) -> None:
+def test_an_event_is_found_and_marked_for_a_moment(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.transcript.flash._MS", 600)
     chat = long_chat()
     person = meet(chat.events, theme="light")
     seq = next(e.seq for e in chat.events if getattr(e, "text", "").startswith("Answer 30."))
@@ -148,7 +151,9 @@ def test_an_event_is_found_and_marked_for_a_moment(meet: Meet) -> None:
     assert "Answer 30." in person.seen()
     at = person.point("Answer 30.", end=True) + QPoint(60, 0)
     assert color_at(person, at) == person.themes.tokens.accent_soft
-    QTest.qWait(1700)
+    for _ in range(100):
+        if color_at(person, at) != person.themes.tokens.canvas:
+            QTest.qWait(50)
     assert color_at(person, at) == person.themes.tokens.canvas
 
 
