@@ -155,7 +155,9 @@ class _CutRead:
 
 # Every shared temporary folder is closed to this process tree, and TMPDIR names one of them.
 _CLOSED = """
-for folder in /tmp /var/tmp /dev/shm; do mount -t tmpfs -o ro,size=4k conch-test "$folder" || exit 99; done
+for folder in /tmp /var/tmp /dev/shm; do
+  mount --bind "$folder" "$folder" && mount -o remount,bind,ro "$folder" || exit 99
+done
 exec "$@"
 """
 _ROUND = """
