@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 OnChange = Callable[[str, Value], None]
 TextName = Literal[
-    "place", "container.image", "container.runtime", "container.hosts", "mode", "engine", "model.base_url",
-    "model.name", "theme", "motion", "folder.last", "window.geometry",
+    "place", "container.image", "container.runtime", "container.hosts", "ssh.hosts", "mirror.leave", "mirror.carry",
+    "mode", "engine", "model.base_url", "model.name", "theme", "motion", "folder.last", "window.geometry",
 ]  # fmt: skip
 NumberName = Literal["text.size", "container.memory", "container.cpus", "container.spares"]
 SwitchName = Literal["container.gpus"]

@@ -122,6 +122,22 @@ def _line(text: str) -> str | None:
     return "It takes one line of at most 500 characters." if len(text) > 500 or not text.isprintable() else None
 
 
+_MOST_NAMES = 100
+
+
+def names_in(text: object) -> tuple[str, ...]:
+    """A list as a preference holds it: names with commas or spaces between them."""
+    return tuple(str(text).replace(",", " ").split())
+
+
+def _folder_names(text: str) -> str | None:
+    names = names_in(text)
+    bad = next((name for name in names if "/" in name or "\\" in name or name in (".", "..") or len(name) > 255), "")
+    if bad or not text.isprintable():
+        return f"“{bad or text}” is not the name of a folder. It is a name alone, without a path: data, .cache."
+    return f"At most {_MOST_NAMES} names." if len(names) > _MOST_NAMES else None
+
+
 def _between(least: int, most: int) -> Callable[[str], str | None]:
     def takes(text: str) -> str | None:
         return None if least <= int(text) <= most else f"“{text}” is not between {least} and {most}."
@@ -146,6 +162,8 @@ _ALL = (
     Preference("container.runtime", "", "A stronger runtime for boxes, by the engine's name for it (runsc).", _runtime),
     Preference("container.gpus", False, "Whether boxes may use the graphics processors (on or off).", _anything),
     Preference("container.spares", 4, "How many boxes are made ahead, in all (0 to 16).", _between(0, 16)),
+    Preference("mirror.leave", "", "Names of folders that copies on your machines are without.", _folder_names),
+    Preference("mirror.carry", "", "Of the folders that copies are without, those that they get.", _folder_names),
     Preference("ssh.hosts", "", "The machines of your SSH settings that are offered, by name; all when empty.", _line),
     Preference("model.base_url", "", "The address of the model's API (OpenAI-compatible), up to and with /v1.", _web),
     Preference("model.name", "", "The model that answers, by the name its API gives it.", _line),

@@ -19,6 +19,7 @@ from app.health.fixed import FixedLog
 from app.home import Home, Presence, protected_places
 from app.power import Power
 from app.preferences import Preferences
+from app.preferred import names_in
 from workplaces.service import PlaceSettings, WorkPlaces
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ class PlaceServices:
             spares=get("container.spares"),
             # as it is in the file: a list that cannot be used is refused with words, and is not the same as no list
             hosts=self.preferences.written("container.hosts"),
-            ssh_hosts=tuple(str(get("ssh.hosts")).replace(",", " ").split()),
+            ssh_hosts=names_in(get("ssh.hosts")),
+            leave=names_in(get("mirror.leave")),
+            carry=names_in(get("mirror.carry")),
         )
 
     def protected(self) -> tuple[Path, ...]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
+from ui.left_there import offer
 from ui.notes import SORRY, Note
 from ui.shown import NEW_CHAT, Shown
 
@@ -323,6 +324,7 @@ class Desk(QObject):
         self.chats = [other for other in self.chats if other.id != id]
         self.chats_changed.emit()
         self.say(f"Deleted “{chat.title or NEW_CHAT}”.", button="Undo", run=lambda: self._restore(id))
+        await offer(self, id)
 
     def _restore(self, id: str) -> None:
         self.keep(self._restored(id), "restore chat")

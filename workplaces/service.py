@@ -24,7 +24,7 @@ from workplaces.words import PLACE_WORDS
 if TYPE_CHECKING:
     from workplaces.computer.place import Computer
     from workplaces.container.place import Container
-    from workplaces.ssh.machines import Machines
+    from workplaces.ssh.machines import Copy, Machines
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,8 @@ class PlaceSettings:
     """What a person chose about places. Read anew for every command: the ``image`` of containers, their ``memory`` in
     GB, ``cpus``, ``runtime`` and ``gpus``, how many ``spares`` (boxes made ahead) there may be in all, and the
     ``hosts`` that an open one may reach (empty: all). ``ssh_hosts`` are the machines to show of those that the SSH
-    settings name (none: all of them)."""
+    settings name (none: all of them). ``leave`` are names of folders that no copy there gets, beside those that Conch
+    leaves by itself; ``carry`` are of these the ones that it gets all the same."""
 
     image: str = DEFAULT_IMAGE
     memory: int = 4
@@ -49,6 +50,8 @@ class PlaceSettings:
     spares: int = 4
     hosts: str = ""
     ssh_hosts: tuple[str, ...] = ()
+    leave: tuple[str, ...] = ()
+    carry: tuple[str, ...] = ()
 
 
 OnFixed = Callable[[str, str], None]
@@ -139,6 +142,20 @@ class WorkPlaces:
             return await machines.place(place.host)
         return computer if place.kind == "computer" else container
 
+    async def copies(self, chat: str = "") -> list[Copy]:
+        """The copies of work folders on the person's machines that this Conch knows of. Asks no machine."""
+        return await (await self._machines()).copies(chat)
+
+    async def copy_sizes(self, host: str) -> dict[str, int]:
+        """All copies that lie on a machine, another Conch's too, by their names there, and how much room each takes
+        (bytes). Signs in there. Raises PlaceUnavailable."""
+        return await (await (await self._machines()).place(host)).sizes()
+
+    async def remove_copy(self, host: str, name: str) -> None:
+        """Removes a copy on a machine, nothing here. Raises PlaceUnavailable, also when some of it is left."""
+        if not await (await (await self._machines()).place(host)).remove_copy(name):
+            raise PlaceUnavailable(PLACE_WORDS["copy.left"].format(host=host))
+
     async def start(self) -> None:
         """Housekeeping at start: old output and boxes left behind go, in the background. Quick, and never raises."""
         if self._housekeeping is None:
@@ -174,6 +191,7 @@ class WorkPlaces:
         from workplaces.container.place import Container
         from workplaces.container.spares import SpareRules
         from workplaces.mirror import Mirror
+        from workplaces.mirror.scope import DEPENDENCIES
         from workplaces.ssh.machines import Machines
 
         def options() -> Options:
@@ -190,8 +208,17 @@ class WorkPlaces:
             on_fixed=self._on_fixed,
             hosts=lambda: self._settings().hosts,
         )
+
+        def leave() -> frozenset[str]:
+            chosen = self._settings()
+            return DEPENDENCIES.difference(chosen.carry).union(chosen.leave)
+
         machines = Machines(
-            self._home / "ssh", Mirror(self._home / "mirror"), settings=self._ssh_settings, protected=self._protected
+            self._home / "ssh",
+            Mirror(self._home / "mirror"),
+            settings=self._ssh_settings,
+            protected=self._protected,
+            leave=leave,
         )
         return computer, container, machines
 

@@ -256,6 +256,7 @@ PLACE_WORDS: Final[dict[str, str]] = {
     "ssh.unlisted.next": "Choose another place, or add it to ~/.ssh/config",
     "ssh.unmet": "This computer has not met {host} yet, so it cannot tell it from an impostor.",
     "ssh.unmet.next": "Connect once from a terminal and compare its key",
+    "copy.left": "Some of it could not be removed on {host}: it belongs to somebody else there.",
     "ssh.changed": (
         "Danger: {host} shows another host key than the one this computer knows. It may have been set up anew, or "
         "someone may be listening in between. Nothing was sent."

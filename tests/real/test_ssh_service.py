@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -16,7 +17,7 @@ from tests.real.engines.person import CHECKOUT
 from tests.real.engines.sshd import HOST, Sshd
 from tests.real.engines.sshd import made as another
 from tests.workplaces.looking import heartbeat, names, until
-from workplaces.place import PlaceStatus, PlaceUnavailable, RunRequest, WorkPlaceId
+from workplaces.place import Changes, PlaceStatus, PlaceUnavailable, RunRequest, WorkPlaceId
 from workplaces.service import PlaceSettings, WorkPlaces
 
 BOX = WorkPlaceId("ssh", HOST)
@@ -113,11 +114,55 @@ async def test_a_turn_runs_there_and_says_so(places: WorkPlaces, machine: Sshd, 
     result = await place.run(request)
     assert result.output.out == f"{HOST}\nbuild\n"
     assert (tmp_path / "work" / "made.txt").read_text() == "made\n"
-    assert result.changed == ("made.txt",)
+    assert result.changed == Changes(added=("made.txt",))
     assert result.proof.target == f"build@127.0.0.1:{machine.port}"
     assert result.proof.folder == f"{machine.user().home}/.conch-work/chat-1"
     assert names(machine.user().home / ".conch-work") >= {"chat-1"}
     assert (machine.user().home / ".conch-work").stat().st_mode & 0o777 == 0o700
+
+
+async def test_copies_there_are_listed_measured_and_removed(places: WorkPlaces, machine: Sshd, tmp_path: Path) -> None:
+    there = machine.user().home / ".conch-work"
+    shutil.rmtree(there / "chat-1", ignore_errors=True)  # another test's
+    assert await places.copies() == []
+    await (await places.for_turn(BOX)).run(
+        _request(tmp_path, "mkdir target; head -c 3000000 /dev/zero > target/big; echo > kept")
+    )
+    [copy] = await places.copies()
+    assert (copy.host, copy.name, copy.folder) == (HOST, "chat-1", tmp_path / "work")
+    assert await places.copies("chat-1") == [copy]
+    assert await places.copies("chat-2") == []
+    assert (await places.copy_sizes(HOST))["chat-1"] > 3_000_000
+    await places.remove_copy(HOST, "chat-1")
+    assert "chat-1" not in names(there)
+    assert await places.copies() == []
+    assert "chat-1" not in await places.copy_sizes(HOST)
+    assert (tmp_path / "work" / "kept").is_file(), "nothing here is touched"
+    result = await (await places.for_turn(BOX)).run(_request(tmp_path, "ls"))
+    assert result.output.out == "kept\n", "and the next command makes it anew"
+    await places.remove_copy(HOST, "chat-1")
+
+
+async def test_what_stays_here_is_the_persons_choice(places: WorkPlaces, settings: Path, tmp_path: Path) -> None:
+    chosen = PlaceSettings()
+    made = WorkPlaces(tmp_path / "others", settings=lambda: chosen, ssh_settings=settings)
+    work = tmp_path / "work"
+    for name in ("target", "data", "src"):
+        (work / name).mkdir(parents=True)
+        (work / name / "f").write_text(name)
+    place = await made.for_turn(BOX)
+    every = "cat */f; echo $(ls -d */)"
+    assert (await place.run(_request(tmp_path, every))).output.out == "datasrcdata/ src/\n"
+    chosen = PlaceSettings(leave=("data",), carry=("target",))
+    assert (await place.run(_request(tmp_path, "rm -rf data; echo new > src/f; echo new >target/f"))).code == 0
+    assert {name: (work / name / "f").read_text() for name in ("target", "data", "src")} == {
+        "target": "new\n", "data": "data", "src": "new\n",
+    }  # fmt: skip
+    chosen = PlaceSettings()
+    assert (await place.run(_request(tmp_path, every))).output.out.startswith("data")
+    assert (work / "data/f").read_text() == "data", "what was left out meanwhile is no deletion"
+    await made.remove_copy(HOST, "chat-1")
+    await made.close()
 
 
 async def test_places_that_are_closed_leave_no_connection(machine: Sshd, settings: Path, tmp_path: Path) -> None:
@@ -190,7 +235,7 @@ async def test_a_command_that_deletes_most_of_the_copy_asks_first(
     result = await place.run(request)
     assert asked == [f"The command deleted 29 of 30 files on {HOST}. Delete them here too?"]
     assert len(names(work)) == (1 if answer else 30)
-    assert len(result.changed or ()) == (29 if answer else 0)
+    assert len(result.changed.all if result.changed else ()) == (29 if answer else 0)
     assert told == [f"Reaching {HOST}"]
 
 

@@ -11,13 +11,13 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from ui.buttons import Button
 from ui.desk import Desk
 from ui.settings.base import Pane, Segments, SettingRow
+from ui.settings.texts import WIDE, TextSetting
 from ui.standing import Standing
 from ui.widgets import Field, Label
 
 if TYPE_CHECKING:
     from workplaces.container.devcontainer import Offer
 
-WIDE = 340
 # What engines come with: no stronger than the box is anyway.
 _ORDINARY = ("runc", "crun", "io.containerd.runc.v2")
 _KNOWN = {"runsc": "gVisor", "kata": "Kata", "kata-runtime": "Kata", "sysbox-runc": "Sysbox"}
@@ -40,7 +40,9 @@ class ContainerSettings(QObject):
         )
         self._engine = SettingRow(self._themes, "Engine", "")
         self._images = pane.card([self._engine, self._image_row()])
-        self._wrong = self._wrong_line()
+        self._wrong = Label(self._themes, role="bad", size="small", wrap=True)
+        self._wrong.hide()
+        pane.add(self._wrong)
         self._limits = pane.card(
             [
                 self._row("container.memory", "Memory", "Of each box, in GB.", ("2", "4", "8", "16", "32")),
@@ -63,24 +65,13 @@ class ContainerSettings(QObject):
             ]
         )
         self._runtime_row: SettingRow | None = None
-        self._network = pane.card([self._hosts_row()])
-        self._wrong_hosts = self._wrong_line()
-
-    def _wrong_line(self) -> Label:
-        """Where it stands what is wrong with what was typed above."""
-        line = Label(self._themes, role="bad", size="small", wrap=True)
-        line.hide()
-        self._pane.add(line)
-        return line
-
-    def _hosts_row(self) -> SettingRow:
-        self.hosts = Field(self._themes, name="Allowed hosts", placeholder="pypi.org, *.github.com", wide=WIDE)
-        self.hosts.editingFinished.connect(self._change_hosts)
         line = (
             "The only hosts that an open command in a container reaches, by https. Empty: all. What else it tries is "
             "refused, and its row says so."
         )
-        return SettingRow(self._themes, "Allowed hosts", line, control=self.hosts, name="container.hosts")
+        self._hosts = TextSetting(pane, desk, "container.hosts", "Allowed hosts", line, hint="pypi.org, *.github.com")
+        pane.card([self._hosts])
+        pane.add(self._hosts.wrong)
 
     def _image_row(self) -> SettingRow:
         hint = "docker.io/library/node:24-bookworm"
@@ -114,10 +105,9 @@ class ContainerSettings(QObject):
         if not self._desk.open:
             return
         preferences = self._desk.services.preferences
-        for line in (self._wrong, self._wrong_hosts):
-            line.setText("")
-            line.hide()
-        for name in ("container.image", "container.hosts", *self._segments):
+        self._wrong.hide()
+        self._hosts.entered()
+        for name in ("container.image", *self._segments):
             self.show_preference(name, preferences.get(name))
 
     def refresh(self) -> None:
@@ -161,8 +151,7 @@ class ContainerSettings(QObject):
             self._show_image(str(value))
             self._desk.keep(self._offer(), "look for a folder's own image")
         elif name == "container.hosts":
-            if not self.hosts.hasFocus():
-                self.hosts.setText(str(value))
+            self._hosts.show_value(value)
         elif (control := self._segments.get(name)) is not None:
             control.show_choice(
                 {True: "on", False: "off"}.get(value, value) if name == "container.gpus" else str(value)
@@ -182,14 +171,7 @@ class ContainerSettings(QObject):
     def _change_image(self) -> None:
         text = self.image.text().strip()
         if self._desk.open and text != self._desk.services.preferences.get("container.image"):
-            self._desk.keep(self._changed("container.image", text, self._wrong), "set the image")
-
-    def _change_hosts(self) -> None:
-        text = self.hosts.text().strip()
-        if self._desk.open and (
-            self._wrong_hosts.text() or text != self._desk.services.preferences.get("container.hosts")
-        ):
-            self._desk.keep(self._changed("container.hosts", text, self._wrong_hosts), "set the allowed hosts")
+            self._desk.keep(self._changed(text), "set the image")
 
     def _reset_image(self) -> None:
         from workplaces.service import DEFAULT_IMAGE
@@ -198,18 +180,18 @@ class ContainerSettings(QObject):
 
     def _take(self, image: str) -> None:
         self.image.setText(image)
-        self._desk.keep(self._changed("container.image", image, self._wrong), "set the image")
+        self._desk.keep(self._changed(image), "set the image")
 
-    async def _changed(self, name: str, text: str, wrong: Label) -> None:
+    async def _changed(self, text: str) -> None:
         from app.preferences import BadPreference
 
         try:
-            await self._desk.services.preferences.set(name, text)
+            await self._desk.services.preferences.set("container.image", text)
             words = ""
         except BadPreference as error:
             words = str(error)
-        wrong.setText(words)
-        wrong.setVisible(bool(words))
+        self._wrong.setText(words)
+        self._wrong.setVisible(bool(words))
 
     async def _offer(self) -> None:
         """What the chat's folder names in its devcontainer.json is offered, and taken only when it is pressed."""

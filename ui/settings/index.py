@@ -30,11 +30,15 @@ PLACED: Final[dict[str, tuple[str, str]]] = {
     "container.cpus": ("security", "A box's processors"),
     "container.spares": ("security", "Boxes made ahead"),
     "container.hosts": ("security", "Allowed hosts"),
+    "ssh.hosts": ("security", "Machines that are offered"),
+    "mirror.leave": ("security", "Folders that stay here"),
+    "mirror.carry": ("security", "Copied all the same"),
     "container.gpus": ("security", "Graphics processors in a box"),
     "container.runtime": ("security", "What isolates a box"),
 }
 _MORE: Final = (
     ("models", "key", "The model's key", "api key secret token password keychain"),
+    ("security", "copies", "Copies on your machines", "ssh machine copy size remove room disk"),
     ("health", "fixed", "Fixed on its own", "repair health what conch did"),
     ("shortcuts", "", "Shortcuts", "keyboard keys"),
     ("about", "", "About Conch", "version licence license log folder"),

@@ -12,6 +12,7 @@ from ui.desk import Desk
 from ui.place_words import line_of, standing_words, step_of
 from ui.settings.base import Pane, RowsCard, SettingRow
 from ui.settings.container import ContainerSettings
+from ui.settings.machines import MachineSettings
 from ui.standing import Standing
 from ui.theme import Themes, Tokens
 
@@ -37,11 +38,13 @@ class Places(Pane):
         self._card: RowsCard = self.card([])
         self._place_rows: dict[str, _PlaceRow] = {}
         self.container = ContainerSettings(self, desk, standing)
+        self.machines = MachineSettings(self, desk)
         standing.changed.connect(self.refresh)
         standing.preferred.connect(self._on_preference)
 
     def entered(self) -> None:
         self.container.entered()
+        self.machines.entered()
         self.refresh()
         self._standing.look()
 
@@ -76,6 +79,7 @@ class Places(Pane):
     def _on_preference(self, name: str, value: Any) -> None:
         if name.startswith("container."):
             self.container.show_preference(name, value)
+        self.machines.show_preference(name, value)
 
 
 class _DefaultButton(Button):

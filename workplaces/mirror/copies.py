@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import re
 from pathlib import Path
 from typing import Final
@@ -25,7 +27,16 @@ class Copies:
 
     def state(self, copy_id: str, far: Far) -> Path:
         """The folder that holds what is known of a copy."""
-        return self._home / f"{plan.safe_place(far.name)}-{short(far.name)}" / safe(copy_id)
+        return self._home / _named(far.name) / safe(copy_id)
+
+    def held(self, name: str) -> dict[str, Path]:
+        """The copies on the machine ``name`` that something is agreed about: what each is called there, and the folder
+        here that it is a copy of."""
+        held = {}
+        for agreed in sorted((self._home / _named(name)).glob("*/agreed.sqlite3")):
+            with contextlib.suppress(OSError):
+                held[agreed.parent.name] = Path(os.fsdecode((agreed.parent / "folder").read_bytes()))
+        return held
 
     def agreed_at(self, path: Path) -> Agreed:
         """What was agreed, kept in memory for the copies that were used last."""
@@ -46,6 +57,10 @@ class Copies:
         """What was agreed there is not kept in memory any more."""
         self._agreed.pop(path, None)
         self._listings.pop(path, None)
+
+
+def _named(machine: str) -> str:
+    return f"{plan.safe_place(machine)}-{short(machine)}"
 
 
 def safe(copy_id: str) -> str:

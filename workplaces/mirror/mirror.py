@@ -54,6 +54,11 @@ class Mirror:
         """
         return Session(self._copies, copy_id, folder, far, tuple(protected), frozenset(leave), ask, limits or Limits())
 
+    async def held(self, name: str) -> dict[str, Path]:
+        """The copies on the machine ``name`` that this Conch knows of, and the folder here that each is a copy of. Asks
+        nobody."""
+        return await in_thread(lambda: self._copies.held(name), Halt())
+
     async def sizes(self, far: Far) -> dict[str, int]:
         """The copies on a machine and how much room each takes there (bytes). Raises PlaceUnavailable."""
         halt = Halt()

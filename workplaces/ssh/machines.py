@@ -11,10 +11,12 @@ import stat
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from workplaces.container.threads import in_thread
 from workplaces.mirror import Mirror
+from workplaces.mirror.scope import DEPENDENCIES
 from workplaces.ssh.connection import Connection
 from workplaces.ssh.hosts import Hosts
 from workplaces.ssh.place import Ssh
@@ -29,6 +31,15 @@ _LEFT_OVER = 30 * 86400  # seconds after which a settings file of ours is nobody
 _MAKING = 60  # seconds a socket may take until it is listened at
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A copy of ``folder`` on the machine ``host``, called ``name`` there (a chat's id, most often)."""
+
+    host: str
+    name: str
+    folder: Path
+
+
 class Machines:
     """``home`` is a folder of Conch's own, ``settings`` the person's SSH settings (``~/.ssh/config``)."""
 
@@ -39,11 +50,13 @@ class Machines:
         *,
         settings: Path | None = None,
         protected: Callable[[], tuple[Path, ...]] = tuple,
+        leave: Callable[[], frozenset[str]] = lambda: DEPENDENCIES,
     ) -> None:
         self._home = home
         self._mirror = mirror
         self._hosts = Hosts(settings)
         self._protected = protected
+        self._leave = leave
         self._lock = threading.Lock()
         self._installation = ""
         self._places: dict[str, tuple[Ssh, Connection]] = {}
@@ -63,6 +76,15 @@ class Machines:
     def tried(self, host: str) -> bool:
         """Whether it was ever asked for: then how it stands is worth asking again."""
         return host in self._places
+
+    async def copies(self, chat: str = "") -> list[Copy]:
+        """The copies that this Conch knows of, of one ``chat`` or of all. Asks no machine."""
+        found = []
+        for host in await self.names():
+            for name, folder in (await self._mirror.held(host)).items():
+                if not chat or name == chat or name.startswith(f"{chat}-"):
+                    found.append(Copy(host=host, name=name, folder=folder))
+        return found
 
     async def watch(self, on_change: Callable[[], None]) -> None:
         """Calls back when the settings name other machines; closes connections nobody uses. Until it is cancelled."""
@@ -104,6 +126,7 @@ class Machines:
                     self._mirror,
                     installation=self._installation,
                     protected=lambda: (*self._protected(), self._home),
+                    leave=self._leave,
                 )
                 self._places[host] = place, connection
             return self._places[host][0]

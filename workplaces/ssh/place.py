@@ -11,6 +11,7 @@ from pathlib import Path
 from workplaces.container.threads import in_thread, is_done, to_the_end
 from workplaces.folder import WorkFolder, check_folder, shown
 from workplaces.mirror import Changed, Mirror, Sent
+from workplaces.mirror.scope import DEPENDENCIES
 from workplaces.place import (
     LONGEST_TIMEOUT,
     PlaceStatus,
@@ -35,7 +36,8 @@ _MOST_LEFT = 5
 class Ssh:
     """The machine that the settings name ``host``.
 
-    ``mirror`` keeps its copies in step. ``protected`` is asked for every command; ``person`` is the home folder here;
+    ``mirror`` keeps its copies in step. ``protected``, and ``leave`` (names of folders that are not
+    carried), are asked for every command; ``person`` is the home folder here;
     ``installation`` tells this Conch's copies from those of another computer of the same person.
     """
 
@@ -46,6 +48,7 @@ class Ssh:
         *,
         installation: str,
         protected: Callable[[], tuple[Path, ...]] = tuple,
+        leave: Callable[[], frozenset[str]] = lambda: DEPENDENCIES,
         person: Path | None = None,
     ) -> None:
         self._connection = connection
@@ -53,6 +56,7 @@ class Ssh:
         self._far = SshFar(connection)
         self._installation = installation
         self._protected = protected
+        self._leave = leave
         self._person = person
         self._trouble: PlaceUnavailable | None = None
 
@@ -91,6 +95,17 @@ class Ssh:
             return self._status(PLACE_WORDS["ssh.first"], ready=True, details={"reached": "not yet"})
         answers = PLACE_WORDS["ssh.answers"].format(time=_span(facts.answer))
         return self._status(answers, ready=True, details={"reached": "yes", **_details(facts)})
+
+    async def sizes(self) -> dict[str, int]:
+        """The copies that lie there, by their names there, and how much room each takes (bytes). Raises
+        PlaceUnavailable."""
+        await self._reach(self._connection.ready)
+        return await self._mirror.sizes(self._far)
+
+    async def remove_copy(self, name: str) -> bool:
+        """Removes a copy there. False when something of it is still there. Raises PlaceUnavailable."""
+        await self._reach(self._connection.ready)
+        return await self._mirror.remove(self._far, name)
 
     async def _reach(self, how: Callable[[], Facts]) -> Facts:
         """Reaches it, and keeps why it could not be until it can. Raises PlaceUnavailable."""
@@ -136,7 +151,7 @@ class Ssh:
         facts = await self._reach(self._connection.ready)
         name = copy_name(request.chat, folder, self._installation)
         async with self._mirror.session(
-            name, folder.path, self._far, protected=protected, ask=self._ask(request)
+            name, folder.path, self._far, protected=protected, leave=self._leave(), ask=self._ask(request)
         ) as session:
             sent = await session.before()
             ended = await self._command(request, f"{facts.home}/{session.copy}", facts)
