@@ -316,12 +316,10 @@ def test_the_object(conch: Conch) -> None:
 
 
 def test_a_list_of_allowed_hosts_holds_from_the_next_command_on(box: Conch) -> None:
-    ask = (
-        "--open",
-        "--",
-        "curl -s -m 5 https://evil.test/; getent hosts github.com; cut -d: -f1 /proc/net/dev | tail -1",
-    )
-    assert b"eth0" in box.run(*ask).stdout
+    devices = "cut -d: -f1 /proc/net/dev | tail -1"
+    look = ("--open", "--", devices)  # asks for no name: where none is answered that takes half a minute
+    ask = ("--open", "--", f"curl -s -m 5 https://evil.test/; getent hosts github.com; {devices}")
+    assert b"eth0" in box.run(*look).stdout
     assert box("set", "container.hosts", "https://pypi.org").returncode == 2
     assert box("set", "container.hosts", "pypi.org *.npmjs.org").stdout == b"container.hosts = pypi.org *.npmjs.org\n"
     done = box.run(*ask)
@@ -336,7 +334,7 @@ def test_a_list_of_allowed_hosts_holds_from_the_next_command_on(box: Conch) -> N
     assert (done.stdout, done.returncode) == (b"", 125)
     assert b"not a host's name" in done.stderr
     assert box("set", "container.hosts", "").returncode == 0
-    assert b"eth0" in box.run(*ask).stdout
+    assert b"eth0" in box.run(*look).stdout
 
 
 def test_the_object_of_a_long_output(conch: Conch) -> None:
