@@ -223,6 +223,20 @@ async def deleted(shown: Stage) -> None:
     await shown.settle(0.3)
 
 
+async def machines(shown: Stage) -> None:
+    from workplaces.ssh.machines import Copy
+
+    async def copies(chat: str = "") -> list[Copy]:
+        return [
+            Copy(host="build-box", name="a", folder=FOLDER),
+            Copy(host="gpu-desk", name="b", folder=FOLDER.with_name("weather-net")),
+        ]
+
+    shown.services.places.copies = copies  # type: ignore[method-assign]
+    shown.window.open_settings("", "mirror.leave")
+    await shown.settle(1.6)  # until the row that was looked for is calm again
+
+
 def settings(page: str) -> Callable[[Stage], Awaitable[None]]:
     async def open_page(shown: Stage) -> None:
         if page == "health":
@@ -374,6 +388,7 @@ SCENES: dict[str, Scene] = {
     "settings-general": scene(settings("general")),
     "settings-models": scene(settings("models")),
     "settings-security": scene(settings("security")),
+    "settings-machines": scene(machines),
     "settings-health": scene(settings("health")),
     "settings-shortcuts": scene(settings("shortcuts")),
     "settings-about": scene(settings("about")),

@@ -84,7 +84,9 @@ class Pane(QScrollArea):
         row = self.rows.get(name)
         if row is None:
             return
-        self.ensureWidgetVisible(row, 0, 60)
+        # A page that was just made has its heights only when it was laid out, in more than one step.
+        for after in (0, 60, 200):
+            QTimer.singleShot(after, row, lambda: self.ensureWidgetVisible(row, 0, 60))
         row.flash()
         if row.control is not None:
             row.control.setFocus(Qt.FocusReason.ShortcutFocusReason)
