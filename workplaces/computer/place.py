@@ -24,7 +24,8 @@ from workplaces.seal.bubblewrap import Bubblewrap
 from workplaces.seal.policy import Policy, hidden_when_open, hidden_when_sealed, keep_out, open_policy, sealed_policy
 from workplaces.words import PLACE_WORDS
 
-_ATTEMPTS = 4
+_ATTEMPTS = 16  # within about a second and a half
+_PAUSE = 0.01
 _MOST_KNOWN = 64
 
 
@@ -98,6 +99,8 @@ class Computer:
             # What was to be covered went away while the box was made (a socket, most likely): look again.
             if attempt == 0:
                 box = await self._still_able(one.failed)
+            elif attempt > 2:  # whoever makes and removes them is given time to be done
+                await asyncio.sleep(_PAUSE * attempt)
         raise PlaceUnavailable(PLACE_WORDS["box.failed"], details=one.failed)
 
     async def sweep(self) -> None:
