@@ -99,6 +99,8 @@ def test_a_set_up_that_was_cut_short_is_mended(new_checkout: Checkout) -> None:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # whoever runs the tests in the background may have it ignored, and a shell cannot undo that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as first:
         mark = new_checkout.root / ".venv" / "conch" / "unfinished"
         end = time.monotonic() + 60

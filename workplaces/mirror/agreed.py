@@ -53,6 +53,7 @@ class Agreed:
         self._meta_saved: dict[str, str] = {}
         self._cleared = False
         self._made = False
+        self.version = 0  # another one whenever an entry is
 
     def load(self) -> None:
         """Reads it, unless what is in memory is what is in the file. One that cannot be read is put aside."""
@@ -78,6 +79,7 @@ class Agreed:
         }
         self.said = {(_text(path), key) for path, key in store.execute("SELECT path, key FROM said")}
         self.sent = {(_text(path), size, mtime) for path, size, mtime in store.execute("SELECT * FROM sent")}
+        self.version += 1
         self._newly_sent.clear()
         self._arrived = False
         self.meta, self._meta_saved = dict(meta), meta
@@ -88,16 +90,19 @@ class Agreed:
     def put(self, path: str, entry: Entry) -> None:
         self.entries[path] = entry
         self._touched.add(path)
+        self.version += 1
 
     def drop(self, path: str) -> None:
         if self.entries.pop(path, None) is not None:
             self._touched.add(path)
+            self.version += 1
 
     def clear(self) -> None:
         """Forgets all that was agreed; what was said stays said."""
         self.entries.clear()
         self._touched.clear()
         self._cleared = True
+        self.version += 1
 
     def sends(self, files: Iterable[tuple[str, int, int]]) -> None:
         """Notes what is about to be sent (path, size, time in whole seconds there).

@@ -12,6 +12,8 @@ from typing import Final
 from workplaces.mirror import plan
 from workplaces.mirror.agreed import Agreed
 from workplaces.mirror.far import Far
+from workplaces.mirror.scope import Scope
+from workplaces.mirror.watch import Watched
 from workplaces.mirror.work import Listings
 
 _MOST_CACHED: Final = 4
@@ -24,6 +26,7 @@ class Copies:
         self._home = home
         self._agreed: dict[Path, Agreed] = {}
         self._listings: dict[Path, Listings] = {}
+        self._watched: dict[Path, tuple[tuple[object, ...], Watched]] = {}
 
     def state(self, copy_id: str, far: Far) -> Path:
         """The folder that holds what is known of a copy."""
@@ -52,6 +55,25 @@ class Copies:
         known.setdefault(path, Listings())
         self._listings = known
         return known[path]
+
+    def watched_of(self, path: Path, folder: Path, scope: Scope, most: int) -> Watched:
+        """The folder here of a copy, looked after as long as what was agreed is kept in memory."""
+        for one in [one for one in self._watched if one not in self._agreed]:
+            self._watched.pop(one)[1].close()
+        wanted = (folder, scope.leave, scope.protected, most)
+        known = self._watched.get(path)
+        if known is None or known[0] != wanted:
+            if known is not None:
+                known[1].close()
+            closed = scope.protected
+            known = self._watched[path] = wanted, Watched(folder, leave=scope.leave, closed=lambda: closed, most=most)
+        return known[1]
+
+    def close(self) -> None:
+        """Lets go of the folders here."""
+        watched, self._watched = self._watched, {}
+        for _, one in watched.values():
+            one.close()
 
     def forget(self, path: Path) -> None:
         """What was agreed there is not kept in memory any more."""

@@ -54,6 +54,10 @@ class Mirror:
         """
         return Session(self._copies, copy_id, folder, far, tuple(protected), frozenset(leave), ask, limits or Limits())
 
+    async def close(self) -> None:
+        """Lets go of the folders here that are looked after. No session may be open."""
+        await in_thread(self._copies.close, Halt())
+
     async def held(self, name: str) -> dict[str, Path]:
         """The copies on the machine ``name`` that this Conch knows of, and the folder here that each is a copy of. Asks
         nobody."""

@@ -41,6 +41,11 @@ class Push:
     def anything(self) -> bool:
         return bool(self.send or self.make or self.modes or self.remove or self.remove_folders)
 
+    @property
+    def nothing(self) -> bool:
+        """Whether there is not even anything to look at, to note, or to say anew."""
+        return not (self.anything or self.compare or self.agree or self.drop or self.resent)
+
 
 @dataclass(slots=True)
 class Pull:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -17,10 +17,11 @@ from workplaces.mirror.changes import Changed, Sent
 from workplaces.mirror.scope import PARTS, Scope, folds_names
 from workplaces.mirror.talk import Trouble
 from workplaces.mirror.there import There
-from workplaces.mirror.work import Work, skew
+from workplaces.mirror.work import Quiet, Work, skew
 from workplaces.place import Changes
 
 _ROUNDS: Final = 4
+_NOTHING: Final[Mapping[str, bytes]] = {}
 
 
 @dataclass(slots=True)
@@ -37,11 +38,14 @@ class Rounds:
         files = size = removed = 0
         for number in range(_ROUNDS):
             over_there, here, shift = self._both_listings()
+            doubt = self.work.doubts(over_there)
+            quiet = self._quiet(here.entries, over_there)
+            if number == 0 and not doubt and not over_there.missing and quiet.same(self.work.listings.pushed):
+                break
             if number == 0:
                 self._check(here)
                 self._sweep(here)
             self.work.really_fresh(here.entries, here.clock)
-            doubt = self.work.doubts(over_there)
             todo = plan.push(self.work.agreed.entries, here, over_there, self.work.scope, doubt=doubt)
             if number == 0:
                 self._tell(todo, here, over_there)
@@ -50,6 +54,14 @@ class Rounds:
                 self.work.agreed.put(path, plan.Entry(here.entries[path], over_there.entries[path]))
             for path in todo.drop:
                 self.work.agreed.drop(path)
+            if (
+                number == 0
+                and todo.nothing
+                and not over_there.missing
+                and not doubt
+                and self._settled(here, over_there)
+            ):
+                self.work.listings.pushed = self._quiet(here.entries, over_there)
             if todo.anything or over_there.missing or doubt:
                 pusher = Pusher(self.work, todo, here, over_there, shift)
                 done, _ = pusher.push()
@@ -73,6 +85,14 @@ class Rounds:
             notes=tuple(self.work.notes),
         )
 
+    def _quiet(self, here: Mapping[str, bytes], over_there: There) -> Quiet:
+        return Quiet(here, over_there.entries, self.work.agreed.version, self.work.scope)
+
+    def _settled(self, here: listing.Snapshot, over_there: There) -> bool:
+        """Whether all of it is known, and all that is known can be trusted by its times."""
+        whole = over_there.sure and not over_there.unknown and not here.unknown
+        return whole and not any(entry.fresh for entry in self.work.agreed.entries.values())
+
     def _recover(self) -> Changes:
         """What the last command changed comes first, when Conch ended or the line broke before it could come back."""
         if self.work.agreed.meta.get("open") != "1":
@@ -93,8 +113,15 @@ class Rounds:
     def after(self) -> Changed:
         """Brings back what changed there. Raises Trouble, Halted."""
         over_there = self.work.look()
+        quiet = self._quiet(_NOTHING, over_there)
+        if quiet.same(self.work.listings.pulled):
+            self.work.agreed.meta["open"] = "0"
+            return Changed()
         changes, held_back = self._bring(over_there)
         self.work.agreed.meta["open"] = "0"
+        told = changes or held_back or self.work.kept or self.work.left or self.work.notes
+        if not told and over_there.sure and not over_there.unknown and quiet.same(self._quiet(_NOTHING, over_there)):
+            self.work.listings.pulled = quiet
         return Changed(
             changes=changes,
             kept_twice=tuple(self.work.kept),
@@ -135,12 +162,7 @@ class Rounds:
         # Starting it takes many small steps, each of which would wait for the listing here.
         self.work.talk.asked.wait()
         try:
-            here = listing.snapshot(
-                self.real,
-                leave=self.work.scope.leave,
-                closed=self.work.scope.protected,
-                most=self.work.limits.files * 4,
-            )
+            here = self.work.watched.snapshot()
         finally:
             asking.join()
         if failed:

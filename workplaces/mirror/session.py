@@ -41,6 +41,7 @@ class _Open:
     staging: Path
     real: Path
     listings: Listings
+    agreed_at: Path
 
 
 class Session:
@@ -138,7 +139,8 @@ class Session:
             staging.mkdir(mode=0o700, exist_ok=True)
             for leftover in staging.iterdir():
                 leftover.unlink()
-            self._open = _Open(lock, agreed, staging, real, self._copies.listings_of(state / "agreed.sqlite3"))
+            known = state / "agreed.sqlite3"
+            self._open = _Open(lock, agreed, staging, real, self._copies.listings_of(known), known)
             return self._open
         except (OSError, sqlite3.Error) as error:
             lock.release()
@@ -157,7 +159,10 @@ class Session:
             with Ground(held.real, held.staging, parts) as ground:
                 scope = scope_of(held.real, self._folder, self._protected, leave=self._leave, parts=PARTS)
                 talk = Talk(self._far, self._name, self._leave, halt)
-                work = Work(self._far.name, held.agreed, ground, talk, scope, halt, self._limits, held.listings)
+                watched = self._copies.watched_of(held.agreed_at, held.real, scope, self._limits.files * 4)
+                work = Work(
+                    self._far.name, held.agreed, ground, talk, scope, halt, self._limits, held.listings, watched
+                )
                 try:
                     answer = what(Rounds(work, held.real, self._asked(halt)))
                 except BaseException:

@@ -23,6 +23,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -39,6 +40,9 @@ _MOST_FOLDERS: Final = 20_000
 _TICK: Final = 30_000_000  # nanoseconds that a file's time may lie behind the clock
 _DISKS: Final = frozenset("ext2 ext3 ext4 xfs btrfs tmpfs f2fs zfs overlay bcachefs jfs reiserfs vfat exfat".split())  # noqa: SIM905
 
+_MOST_HINTS: Final = 20  # times that it is believed before it is listed anyway
+_LONGEST: Final = 600.0  # seconds
+_JUMP: Final = 2.0
 _NO_TIMES: Final = sys.platform == "win32"  # of the last change of any kind
 
 
@@ -81,6 +85,10 @@ class Watched:
         self._unknown: tuple[str, ...] = ()
         self._started = False
         self._too_many = False
+        self._doubted = False
+        self._copy: Snapshot | None = None
+        self._hints = 0
+        self._listed_at = (0.0, 0.0)  # by both clocks
         self._kernel: Any = None
         self._folders: dict[int, str] = {}
         self._watches: dict[str, int] = {}
@@ -109,10 +117,36 @@ class Watched:
         with self._lock:
             if self._started and self._kernel is not None:
                 self._take()
-            if not self._started or self._kernel is None or mark.doubt:
+            if not self._started or self._kernel is None or self._doubted or mark.doubt:
                 self._list()
             self.forget(mark)
             return None if self._too_many else self._told(mark)
+
+    def snapshot(self) -> Snapshot:
+        """The folder as it is. ``entries`` is the very same mapping as before while nothing became different.
+
+        Nobody may change it. Raises OSError when the folder cannot be read.
+        """
+        clock = time.time_ns()  # before anything is heard: what comes after it may not be in the answer
+        self._hear()
+        with self._lock:
+            if self._started and self._kernel is not None:
+                self._take()
+            if not self._started or self._kernel is None or self._doubted or self._due():
+                self._list()
+            self._hints += 1
+            if self._too_many or "" in self._unknown:
+                return snapshot(self.folder, leave=self._leave, closed=self._closed, most=self._most)
+            if self._copy is None:
+                files = [listing.unpack(sig).size for sig in self._entries.values() if listing.is_file(sig)]
+                self._copy = Snapshot(dict(self._entries), self._unknown, clock, len(files), sum(files))
+            return replace(self._copy, clock=clock)
+
+    def _due(self) -> bool:
+        """Whether it is to be listed again although nothing is in doubt: now and then, and when the clock was set."""
+        now, passed = time.time(), time.monotonic() - self._listed_at[1]
+        jumped = abs(now - self._listed_at[0] - passed) > _JUMP
+        return jumped or self._hints >= _MOST_HINTS or passed > _LONGEST
 
     def forget(self, mark: Mark) -> None:
         """Nobody asks for this one."""
@@ -172,6 +206,7 @@ class Watched:
 
     def _doubt(self) -> None:
         """Whoever asks next lists it again, for all who asked."""
+        self._doubted = True
         with self._reading:
             for mark in self._marks:
                 mark.doubt = True
@@ -212,6 +247,7 @@ class Watched:
         was = self._entries.get(path)
         if was == sig:
             return
+        self._copy = None
         if sig is None:
             del self._entries[path]
         else:
@@ -299,7 +335,10 @@ class Watched:
         self._closed = frozenset(self._ask_closed())
         seen = self._listed()
         self._entries, self._unknown = dict(seen.entries), seen.unknown
-        self._started = True
+        self._started, self._doubted, self._hints = True, False, 0
+        self._listed_at = (time.time(), time.monotonic())
+        if self._copy is not None and (self._copy.entries != self._entries or self._copy.unknown != self._unknown):
+            self._copy = None
         self._too_many = len(self._entries) > self._most
         if self._too_many:
             self._end()

@@ -17,6 +17,7 @@ from workplaces.mirror.scope import Scope
 from workplaces.mirror.stop import Halt
 from workplaces.mirror.talk import Got, Talk, Trouble
 from workplaces.mirror.there import There
+from workplaces.mirror.watch import Watched
 from workplaces.words import PLACE_WORDS
 
 _MOST_COPIES: Final = 99
@@ -37,6 +38,22 @@ class Limits:
     back: int = 512_000_000
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Quiet:
+    """What both sides were, and what was agreed, when a round had nothing to do. The same again has nothing to do."""
+
+    here: Mapping[str, bytes]
+    there: Mapping[str, bytes]
+    agreed: int
+    scope: Scope
+
+    def same(self, other: Quiet | None) -> bool:
+        """Whether these are the very same listings (not only equal ones, which takes as long as a round)."""
+        if other is None or self.here is not other.here or self.there is not other.there:
+            return False
+        return self.agreed == other.agreed and self.scope == other.scope
+
+
 class Listings:
     """The last full listing of a copy, in memory, and whether it may be asked if that still holds.
 
@@ -53,6 +70,8 @@ class Listings:
         self._kept: There | None = None
         self._at = 0.0
         self._times = 0
+        self.pushed: Quiet | None = None
+        self.pulled: Quiet | None = None
 
     def keep(self, name: str, over_there: There) -> None:
         good = over_there.sure and not over_there.unknown and not over_there.missing and over_there.clock
@@ -94,6 +113,7 @@ class Work:
     halt: Halt
     limits: Limits
     listings: Listings
+    watched: Watched
     kept: list[KeptTwice] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

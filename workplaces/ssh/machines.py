@@ -109,6 +109,7 @@ class Machines:
     async def close(self) -> None:
         """Closes every connection. What runs on them is its callers' to end first."""
         await in_thread(self._close, "conch-ssh-close")
+        await self._mirror.close()
 
     # ---- in threads ----
 
