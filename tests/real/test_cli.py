@@ -22,7 +22,7 @@ from tests.real.engines.dockerd import Dockerd
 from tests.real.engines.person import Person
 from tests.workplaces.looking import number, processes
 
-OBJECT = {"code", "timedOut", "seconds", "where", "proof", "output", "note", "ran", "sure", "error", "tried"}
+OBJECT = {"code", "timedOut", "seconds", "where", "proof", "output", "note", "ran", "sure", "error", "tried", "changed"}
 
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:

@@ -54,6 +54,20 @@ def test_a_story_counts_a_file_once(qapp: QApplication) -> None:
     assert "Changed 3 files" in person.seen()
 
 
+def test_a_story_counts_what_is_not_named_too_and_what_came_and_went_not_at_all(qapp: QApplication) -> None:
+    chat = Chat().user("go").starts("a").ends("a").starts("b").ends("b").done()
+    one, two = (tuple(f"{letter}{number:03}" for number in range(200)) for letter in "ab")
+    both = [changed(chat, "a", 500, added=one), changed(chat, "b", 500, added=two)]
+    assert "Changed 1,000 files" in Person([*chat.events, *both]).seen()
+    came = [changed(chat, "a", 2, added=("x", "y")), changed(chat, "b", 1, deleted=("x",))]
+    assert "Made y" in Person([*chat.events, *came]).seen()
+    went = [changed(chat, "a", 1, added=("x",)), changed(chat, "b", 1, deleted=("x",))]
+    assert "Changed" not in (seen := Person([*chat.events, *went]).seen())
+    assert "Made" not in seen
+    back = [changed(chat, "a", 1, deleted=("x",)), changed(chat, "b", 1, added=("x",))]
+    assert "Changed x" in Person([*chat.events, *back]).seen()
+
+
 def test_of_very_many_the_number_is_said(qapp: QApplication) -> None:
     chat = Chat().user("go").starts("a").ends("a").done()
     names = tuple(f"f{number:03}" for number in range(200))

@@ -196,6 +196,22 @@ def test_only_disks_of_this_computer_are_watched(tmp_path: Path, monkeypatch: py
 
 
 @linux
+def test_one_that_was_closed_meanwhile_still_answers_and_opens_nothing(folder: Path) -> None:
+    before = {each.name for each in Path("/proc/self/fd").iterdir()}
+    watched = Watched(folder)
+    watched.start()
+    mark = watched.mark()
+    run(folder, "echo >a")
+    watched.close()
+    assert ways(watched.since(mark)) == ([], ["a"], [])
+    assert not watched.watching
+    late = Watched(folder)
+    late.close()
+    late.start()
+    assert {each.name for each in Path("/proc/self/fd").iterdir()} == before
+
+
+@linux
 def test_nothing_is_left_open(folder: Path) -> None:
     before = {each.name for each in Path("/proc/self/fd").iterdir()}
     watched = Watched(folder)

@@ -35,6 +35,9 @@ _TOOLS: Final[dict[str, tuple[str, str, str]]] = {
     "search_files": ("searched", "once", "{n} times"),
 }
 _NAMED: Final = 20
+# How a changed file is named, by the event's word for it; and what two changes of one file are together.
+_WAYS: Final = {"": "changed", "new: ": "added", "gone: ": "deleted"}
+_TOGETHER: Final = {("new: ", ""): "new: ", ("gone: ", "new: "): ""}
 _DOING: Final = {
     "Ran": "Running",
     "Listed": "Listing",
@@ -162,12 +165,20 @@ def changed(steps: list[Step]) -> tuple[str, str]:
     events = [step.changed for step in steps if step.changed is not None]
     if not events:
         return "", ""
-    ways = (("", "changed"), ("new: ", "added"), ("gone: ", "deleted"))
     named: dict[str, str] = {}
+    count = 0
     for event in events:
-        for before, way in ways:
-            named.update((path, before) for path in getattr(event, way))
-    count = len(named) if len(events) > 1 else events[0].count
+        count += event.count
+        for before, way in _WAYS.items():
+            for path in getattr(event, way):
+                was = named.pop(path, None)
+                count -= was is not None
+                if was == "new: " and before == "gone: ":  # made by one and removed by another
+                    count -= 1
+                    continue
+                named[path] = _TOGETHER.get((was or "", before), before)
+    if not count:
+        return "", ""
     if count == 1 and len(named) == 1:
         ((path, before),) = named.items()
         verb = {"": "Changed", "new: ": "Made", "gone: ": "Removed"}[before]

@@ -86,6 +86,7 @@ class Watched:
         self._started = False
         self._too_many = False
         self._doubted = False
+        self._over = False
         self._copy: Snapshot | None = None
         self._hints = 0
         self._listed_at = (0.0, 0.0)  # by both clocks
@@ -154,7 +155,9 @@ class Watched:
             self._marks.remove(mark)
 
     def close(self) -> None:
+        """Nothing is heard any more. Whoever still asks is answered by a listing."""
         with self._lock:
+            self._over = True
             self._end()
 
     # What the kernel tells
@@ -371,7 +374,7 @@ class Watched:
 
     def _listed(self) -> Snapshot:
         try:
-            if can_be_watched(self.folder):
+            if not self._over and can_be_watched(self.folder):
                 from inotify_simple import INotify
 
                 self._kernel = INotify(nonblocking=True)
