@@ -44,7 +44,7 @@ class SshContract(PlaceContract):
 
     @pytest.fixture
     def place(self, machine: Sshd, connection: Connection, tmp_path: Path) -> WorkPlace:
-        self.machine = machine
+        self.machine, self.connection = machine, connection
         return Ssh(connection, Mirror(tmp_path / "mirror"), installation="test")
 
     async def assert_there(self, place: WorkPlace, folder: Path) -> None:
@@ -82,6 +82,8 @@ class SshContract(PlaceContract):
         return self.machine.processes(mark)
 
     def left_behind(self) -> list[str]:
+        self.connection.before_drop()  # the one shell that stays as long as the connection
+
         def left() -> list[str]:
             return [line for _, line in self.machine.table() if not line.startswith("sshd:")]
 

@@ -16,7 +16,7 @@ from tests.workplaces.mirror_far import Pair, tree
 from workplaces.mirror import Running
 from workplaces.place import PlaceUnavailable
 from workplaces.ssh.connection import Connection
-from workplaces.ssh.far import SshFar
+from workplaces.ssh.far import living
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def pair(machine: Sshd, connection: Connection, tmp_path: Path) -> Pair:
     pair = Pair(tmp_path)
     pair.home = machine.user().home
     pair.chat = tmp_path.name
-    pair.far = SshFar(connection)  # type: ignore[assignment]
+    pair.far = living(connection)  # type: ignore[assignment]
     return pair
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from tests.real.engines.needs import program
 from tests.real.engines.person import Person
 from tests.workplaces.mirror_far import Pair, tree
 from workplaces.mirror import ProgramFar
+from workplaces.mirror.living import Living
 from workplaces.place import PlaceUnavailable
 
 # What BSD's do not know is refused; the rest is done by the tools that are here.
@@ -54,7 +55,7 @@ def busybox(pair: Pair) -> ProgramFar:
         pytest.skip("busybox is not here")
     tools = pair.base / "tools"
     tools.mkdir()
-    for name in ("sh", "find", "stat", "tar", "mv", "rm", "rmdir", "mkdir", "chmod", "cat", "sleep", "du", "env"):
+    for name in ("sh", "dd", "find", "stat", "tar", "mv", "rm", "rmdir", "mkdir", "chmod", "cat", "sleep", "du", "env"):
         (tools / name).symlink_to("busybox")
     shutil.copy2(found, tools / "busybox")
     start = ["env", "-i", f"HOME={pair.home}", f"PATH={tools}", str(tools / "sh"), "-c"]
@@ -90,12 +91,13 @@ def _with_path(pair: Pair, path: str) -> ProgramFar:
 
 
 @pytest.fixture(params=[gnu, busybox, bsd, coarse, bash], ids=lambda make: make.__name__)
-def pair(tmp_path: Path, request: pytest.FixtureRequest) -> Pair:
+def pair(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pair]:
     made = Pair(tmp_path)
     made.home.mkdir(exist_ok=True)
     make: Callable[[Pair], ProgramFar] = request.param
-    made.far = make(made)
-    return made
+    made.far = Living(make(made))  # type: ignore[assignment]
+    yield made
+    made.far.close()  # type: ignore[attr-defined]
 
 
 async def test_there_and_back(pair: Pair) -> None:

@@ -17,19 +17,18 @@ from typing import Final
 _OPEN: Final = ("then", "do", "else", "{", "in", ";;", "&&", "||")
 
 
-def _line(text: str) -> str:
+def line(text: str) -> str:
     """A script as one line, without its comments: the shell there reads a line at once, and starts nothing for it."""
     whole = ""
-    for line in text.splitlines():
-        line = line.strip()
-        if not line or line.startswith("#"):
+    for one in map(str.strip, text.splitlines()):
+        if not one or one.startswith("#"):
             continue
-        if line.endswith("\\"):
-            whole += line[:-1]
-        elif line.endswith((*_OPEN, ";")) or (line.endswith(")") and "(" not in line):  # a pattern of a case
-            whole += line + " "
+        if one.endswith("\\"):
+            whole += one[:-1]
+        elif one.endswith((*_OPEN, ";")) or (one.endswith(")") and "(" not in one):  # a pattern of a case
+            whole += one + " "
         else:
-            whole += line + "; "
+            whole += one + "; "
     return whole.rstrip()
 
 
@@ -128,10 +127,10 @@ batch='printf "=B %s\0" "$#"; '$batch'; printf "\0"; printf "%s\0" "$@"'
 closed='for d do if [ -r "$d" ] && [ -x "$d" ]; then :; else printf "=U %s\0" "$d"; fi; done'
 """
 
-LIST: Final = _line(_START + _LIST + 'list "$@"\n')
+LIST: Final = line(_START + _LIST + 'list "$@"\n')
 
 # The names come as calls of ``t`` in a file, so that their number has no limit and their letters no meaning.
-PULL: Final = _line(
+PULL: Final = line(
     _START
     + r"""
 if [ -h "$root" ]; then bad link; fi
@@ -153,7 +152,7 @@ printf '%-512s' "=E $whole $ended"
 
 # The input is a tar: what to put in place under f/, and as its last part what to do with it ("orders"). Nothing is
 # touched before all of it is there.
-PUSH: Final = _line(
+PUSH: Final = line(
     _START
     + _LIST
     + r"""
@@ -231,7 +230,7 @@ rm -f -- "$orders"
 """
 )
 
-SIZES: Final = _line(r"""
+SIZES: Final = line(r"""
 LC_ALL=C
 export LC_ALL
 printf '\n%s\n' "$1"
@@ -246,7 +245,7 @@ done
 printf '=E\0'
 """)
 
-REMOVE: Final = _line(r"""
+REMOVE: Final = line(r"""
 LC_ALL=C
 export LC_ALL
 printf '\n%s\n' "$1"

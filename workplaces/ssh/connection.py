@@ -83,6 +83,7 @@ class Connection:
         self._line: Line | None = None
         self._closed = False
         self._facts: Facts | None = None
+        self.before_drop: Callable[[], None] = lambda: None  # what stays there ends before the line does
 
     # ---- its life ----
 
@@ -157,6 +158,7 @@ class Connection:
             self._drop()
 
     def _drop(self) -> None:
+        self.before_drop()
         line, self._line = self._line, None
         way, self._way = self._way, None
         self._facts = None
@@ -281,19 +283,27 @@ class Connection:
         """
         self._take_slot(never)
         try:
-            line: Line | None = None
-            for attempt in range(3):
-                try:
-                    line, boot = self._reached()
-                    return _start_shell(line, _as_taken(command, boot))
-                except Gone as error:
-                    if attempt == 2:
-                        raise trouble("closed", self.host, str(error)) from error
-                    self._broke(line)
-            raise AssertionError("the last attempt gives it or raises")
+            return self.resident(command)
         except BaseException:
             self._free_slot()
             raise
+
+    def resident(self, command: str) -> Channel:
+        """``program`` for what stays there. It does not keep the connection: it ends when nothing else uses that."""
+        line: Line | None = None
+        for attempt in range(3):
+            try:
+                line, boot = self._reached()
+                return _start_shell(line, _as_taken(command, boot))
+            except Gone as error:
+                if attempt == 2:
+                    raise trouble("closed", self.host, str(error)) from error
+                self._broke(line)
+        raise AssertionError("the last attempt gives it or raises")
+
+    def use(self) -> None:
+        """Something came over it: it is not idle."""
+        self._last_use = time.monotonic()
 
     def release(self) -> None:
         """One program that ``program`` started is done with."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from workplaces.mirror.far import FarLost, Running
+from workplaces.mirror.living import Living
 from workplaces.place import PlaceUnavailable
 from workplaces.ssh.channel import Channel
 from workplaces.ssh.connection import Connection
@@ -31,15 +32,40 @@ class SshFar:
         return self._connection.host
 
     def run(self, command: str, given: Iterable[bytes]) -> Running:
+        return self._running(command, given, self._connection.program, self._connection.release)
+
+    def stay(self, command: str, given: Iterable[bytes]) -> Running:
+        """``run`` for what stays and waits: it is none of those that run at once, and keeps no connection in use."""
+        return self._running(command, given, self._connection.resident, lambda: None)
+
+    def _running(
+        self, command: str, given: Iterable[bytes], start: Callable[[str], Channel], release: Callable[[], None]
+    ) -> Running:
         try:
-            channel = self._connection.program(command)
+            channel = start(command)
         except PlaceUnavailable as error:
             raise FarLost(error.words, details=error.details) from error
-        return _Running(self._connection, channel, given, self._silence)
+        return _Running(self._connection, channel, given, self._silence, release)
+
+
+def living(connection: Connection) -> Living:
+    """A machine that is asked through one shell which lives on there, as long as the connection does."""
+    far = SshFar(connection)
+    made = Living(far, start=far.stay, used=connection.use)
+    connection.before_drop = made.close
+    return made
 
 
 class _Running:
-    def __init__(self, connection: Connection, channel: Channel, given: Iterable[bytes], silence: float) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        channel: Channel,
+        given: Iterable[bytes],
+        silence: float,
+        release: Callable[[], None],
+    ) -> None:
+        self._release = release
         self._connection = connection
         self._channel = channel
         self._silence = silence
@@ -97,7 +123,7 @@ class _Running:
         self._threads[0].join(_JOIN)
         if not self._threads[0].is_alive():
             self._channel.let_go()
-        self._connection.release()
+        self._release()
 
     # ---- in threads ----
 

@@ -27,7 +27,7 @@ from workplaces.place import (
 from workplaces.ssh import script
 from workplaces.ssh.command import Command, Ended
 from workplaces.ssh.connection import Connection, Facts
-from workplaces.ssh.far import SshFar
+from workplaces.ssh.far import living
 from workplaces.words import PLACE_WORDS
 
 _MOST_LEFT = 5
@@ -53,7 +53,7 @@ class Ssh:
     ) -> None:
         self._connection = connection
         self._mirror = mirror
-        self._far = SshFar(connection)
+        self._far = living(connection)
         self._installation = installation
         self._protected = protected
         self._leave = leave
