@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import threading
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workplaces.mirror_far import Pair
+from tests.workplaces.mirror_far import Pair, far_in
 from workplaces.mirror import Running
 from workplaces.mirror.far import BOOTSTRAP, script
 from workplaces.mirror.living import MOST_INPUT, Living
@@ -38,9 +40,17 @@ class Counted:
         return [running._process.pid for running in self.started]  # type: ignore[attr-defined]
 
 
-@pytest.fixture
-def pair(tmp_path: Path) -> Pair:
-    return Pair(tmp_path)
+@pytest.fixture(params=["python", "sh"])
+def pair(tmp_path: Path, request: pytest.FixtureRequest) -> Pair:
+    """A machine that has Python, and one that has not."""
+    pair = Pair(tmp_path)
+    if request.param == "sh":
+        tools = tmp_path / "without"
+        tools.mkdir()
+        (tools / "python3").write_text("#!/bin/sh\nexit 1\n")
+        (tools / "python3").chmod(0o755)
+        pair.far = far_in(pair.home, path=f"{tools}:/usr/bin:/bin")
+    return pair
 
 
 @pytest.fixture
@@ -195,6 +205,100 @@ def test_garbage_instead_of_a_shell(pair: Pair, far: Counted) -> None:
     assert ask(lost, "echo on", b"x") == (b"on\n", 0)
     assert len(far.started) == 3  # it was tried once
     lost.close()
+
+
+_WAYS: dict[str, Callable[[Path], object]] = {
+    "written": lambda there: (there / "d" / "a").write_text("b"),
+    "written in place, its time put back": lambda there: _put_back(there / "d" / "a"),
+    "made": lambda there: (there / "d" / "new").write_text("b"),
+    "made in a new folder": lambda there: [(there / "e" / "f").mkdir(parents=True), (there / "e/f/n").write_text("b")],
+    "moved": lambda there: (there / "d").rename(there / "g"),
+    "deleted": lambda there: (there / "d" / "a").unlink(),
+    "mode": lambda there: (there / "d" / "a").chmod(0o700),
+    "the copy swapped": lambda there: [there.rename(there.parent / "x"), shutil.copytree(there.parent / "x", there),
+        (there / "d" / "a").write_text("b")],
+    "more than a watch can hold": lambda there: [(there / "d" / str(n % 50)).write_text("b") for n in range(9000)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", _WAYS)
+async def test_the_watch_misses_nothing(pair: Pair, living: Living, way: str) -> None:
+    (pair.here / "d").mkdir()
+    (pair.here / "d" / "a").write_text("a")
+    (pair.here / "b").write_text("b")
+    os.utime(pair.here / "d" / "a", (1e9, 1e9))
+    await pair.round()
+    for _ in range(2):  # twice: the watch set anew, and the one that was there
+        await pair.round()
+        _, back = await pair.round(_WAYS[way])
+        assert not back.trouble
+        found = {path.relative_to(pair.here): path.is_file() and path.read_text() for path in pair.here.rglob("*")}
+        there = {path.relative_to(pair.there): path.is_file() and path.read_text() for path in pair.there.rglob("*")}
+        assert found == there
+        if way not in ("written", "made", "mode"):
+            break
+        for path in (pair.there / "d").iterdir():
+            path.write_text("other")
+
+
+def _put_back(path: Path) -> None:
+    before = path.stat()
+    with path.open("r+") as file:
+        file.write("c")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+async def test_nothing_changed_is_known_without_a_listing(pair: Pair, living: Living, far: Counted) -> None:
+    """Only where the machine has Python: there a ``find`` that ends the shell is not asked."""
+    if (pair.base / "without").exists():
+        pytest.skip("the machine has none")
+    tools = pair.base / "tools"
+    tools.mkdir()
+    far._far._argv = lambda command: [  # type: ignore[attr-defined]
+        "env", "-i", f"HOME={pair.home}", f"PATH={tools}:/usr/bin:/bin", "/bin/sh", "-c", command
+    ]  # fmt: skip
+    pair.home.mkdir(exist_ok=True)
+    (pair.here / "a").write_text("a")
+    await pair.round()
+    await pair.round()
+    (tools / "find").write_text(f'#!/bin/sh\n: >{tools}/asked\nexec /usr/bin/find "$@"\n')
+    (tools / "find").chmod(0o755)
+    await pair.round()
+    assert not (tools / "asked").exists()
+    await pair.round(lambda there: (there / "a").write_text("b"))
+    assert (tools / "asked").exists()
+    assert (pair.here / "a").read_text() == "b"
+
+
+async def test_a_python_that_lies_is_not_believed_for_long(pair: Pair, living: Living) -> None:
+    """It says that nothing changed, whatever happens: a full listing now and then finds out."""
+    (pair.here / "a").write_text("a")
+    await pair.round()
+    shell = living._shell
+    assert shell is not None
+    real = shell.ask
+    told: list[str] = []
+
+    def lie(end: str, taken: list[bytes]) -> None:
+        words = shlex.split(os.fsdecode(taken[0].partition(b"; LC_ALL")[0]))
+        if len(taken) > 1 or words[5] in ("", "-"):
+            real(end, taken)
+            return
+        told.append(words[5])
+        now = f"{time.time():.6f}"
+        said = rf"=W %s\0=C f 600 3 {now} {now} 1\0=T find\0=S\0=E 0\0"
+        word = '"$(cat "$HOME"/.conch-work/.chat-1/word)"'
+        real(end, [f"printf '\\n{words[2]}\\n'; printf '{said}' {word}\n".encode()])
+
+    await pair.round()
+    shell.ask = lie  # type: ignore[method-assign]
+    await pair.round(lambda there: (there / "a").write_text("b"))
+    assert told
+    while (pair.here / "a").read_text() == "a":
+        assert len(told) < 25
+        await pair.round()
+    assert len(told) > 1
+    assert (pair.here / "a").read_text() == (pair.there / "a").read_text() == "b"
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from workplaces.mirror import scripts
+from workplaces.mirror import scripts, watching
 from workplaces.mirror.far import BOOTSTRAP, Far, FarLost, Running, quoted
 
 MOST_INPUT: Final = 256 * 1024
@@ -28,18 +28,23 @@ MOST_INPUT: Final = 256 * 1024
 
 IDLE: Final = 180.0
 _PAUSE: Final = 60.0  # seconds without another try where it could not be had
+_SENT: Final = 1.0
 _MOST_NOISE: Final = 1024 * 1024
 _TEXTS: Final = tuple(text.encode() for text in (scripts.LIST, scripts.PUSH, scripts.PULL))
 
 # Only a dd that reads on until it has all of a block leaves what follows to the shell. What a script did not read of
 # its input is read after it.
-LOOP: Final = scripts.line(r"""
+LOOP: Final = f"p={quoted(watching.LINE)}; " + scripts.line(r"""
+case $(uname -s) in
+  Linux) [ "$(exec python3 -I -S -c "$p" probe 2>/dev/null </dev/null)" != ok ] || exec python3 -I -S -c "$p" ;;
+esac
 exec 3<&0 </dev/null
+IFS=' ' read -r h s <&3
 b=$(printf abcd | (dd bs=3 count=1 iflag=fullblock && cat >/dev/null) 2>/dev/null)
 [ "$b" = abc ] || b=no
-printf '\n%s %s\n' "$1" "$b"
+printf '\n%s %s\n' "$h" "$b"
 while IFS=' ' read -r k e z c <&3; do
-  [ "$k" = "$2" ] || exit 1
+  [ "$k" = "$s" ] || exit 1
   if [ "$z" = 0 ]; then
     (exec 3<&-; eval "$c")
   elif [ "$z" = - ]; then
@@ -165,6 +170,7 @@ class Shell:
         self._hello = secrets.token_hex(16)
         self._idle = idle
         self._texts: set[int] = set()
+        self._sent = threading.Event()
         self._to_send: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._running = start(BOOTSTRAP, self._input())
 
@@ -191,7 +197,9 @@ class Shell:
                     sent = f"{self._key} - - t{number}={word}\n".encode()
                 line = line.removesuffix(text) + b'eval "$t%d"' % number
         rest = b"".join(taken[1:])
+        self._sent.clear()
         self._to_send.put(sent + f"{self._key} {end} {len(rest)} ".encode() + line + b"\n" + rest)
+        self._sent.wait(_SENT)  # it is on its way before whoever asked is busy with something else
 
     def read(self) -> bytes:
         data = self._running.read()
@@ -209,11 +217,16 @@ class Shell:
         return self._running.end()
 
     def _input(self) -> Iterator[bytes]:
-        yield f"set -- {self._hello} {self._key}; {LOOP}\n".encode()
-        with contextlib.suppress(queue.Empty):
+        try:
+            yield f"{LOOP}\n{self._hello} {self._key}\n".encode()
             while (data := self._to_send.get(timeout=self._idle)) is not None:
                 yield data
-        self.over = True
+                self._sent.set()
+        except queue.Empty:
+            pass  # it is idle
+        finally:  # also when nobody takes any more
+            self.over = True
+            self._sent.set()
 
 
 class _Answer:
