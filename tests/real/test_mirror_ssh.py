@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from tests.real.engines.sshd import HOST, Sshd
 from tests.workplaces.mirror_far import Pair, tree
 from workplaces.mirror import Running
 from workplaces.place import PlaceUnavailable
+from workplaces.ssh import script as ssh_script
 from workplaces.ssh.connection import Connection
 from workplaces.ssh.far import living
 
@@ -190,3 +194,75 @@ def test_nothing_is_made_in_a_shared_temporary_folder(machine: Sshd) -> None:
     assert (done.stdout, done.stderr) == ("1  ('a', 'made')\n", "")
     assert sorted(path.name for path in base.iterdir()) == ["conch", "here", "there"]
     assert sorted(path.name for path in (base / "there").iterdir()) == [".conch-work"]
+
+
+def left(machine: Sshd) -> list[str]:
+    return [line for _, line in machine.table() if not line.startswith("sshd:")]
+
+
+def until(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+async def test_one_program_there_answers_every_round(machine: Sshd, pair: Pair, connection: Connection) -> None:
+    (pair.here / "a").write_text("a")
+    for number in range(3):
+        await pair.round()
+        stays = left(machine)
+        assert len(stays) == 1, number
+    connection.close()
+    until(lambda: not left(machine))
+
+
+async def test_the_connection_is_cut_under_what_stays(machine: Sshd, pair: Pair, connection: Connection) -> None:
+    (pair.here / "a").write_text("a")
+    await pair.round()
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            mine = entry.name.isdecimal() and entry.stat().st_uid == machine.user().uid
+            if mine and (entry / "cmdline").read_bytes().startswith(b"sshd: build"):
+                os.kill(int(entry.name), signal.SIGKILL)
+    until(lambda: not left(machine))
+    (pair.here / "a").write_text("b")
+    _, back = await pair.round(lambda there: (there / "c").write_text("c"))
+    assert not back.trouble
+    assert (pair.there / "a").read_text() == "b"
+    assert (pair.here / "c").read_text() == "c"
+
+
+async def test_what_stays_keeps_no_connection(machine: Sshd, pair: Pair, connection: Connection) -> None:
+    (pair.here / "a").write_text("a")
+    await pair.round()
+    connection._last_use -= 1000
+    connection.tidy()
+    assert not connection.up
+    until(lambda: not left(machine))
+
+
+def test_a_channel_is_opened_ahead(machine: Sshd, connection: Connection) -> None:
+    connection.ready()
+
+    def echo() -> bytes:
+        heard = bytearray()
+        talk = connection.begin(
+            lambda mark: ssh_script.plain(mark, "echo on"), lambda stream, data: heard.extend(data * (stream == "out"))
+        )
+        assert talk is not None
+        talk.wait_over(10)
+        connection.finish(talk)
+        return bytes(heard)
+
+    connection.open_ahead()
+    until(lambda: len(left(machine)) == 1)
+    assert echo() == b"on\n"
+    assert connection._ahead is None
+    connection.open_ahead()
+    assert connection._ahead is not None
+    connection._ahead[1].close()  # dead before it was of use
+    assert echo() == b"on\n"
+    connection.open_ahead()
+    connection.forget_ahead()
+    until(lambda: not left(machine))

@@ -35,6 +35,11 @@ class Full(Gone):
 class Channel(Protocol):
     """A program there, from when it was asked for."""
 
+    @property
+    def alive(self) -> bool:
+        """Whether nothing is known of its end. Quick."""
+        ...
+
     def read(self, stream: Stream) -> bytes:
         """What came next, none at its end. Never raises."""
         ...
@@ -95,6 +100,10 @@ class Program:
         self._in = self._process.stdin
         self._streams = {"out": self._process.stdout, "err": self._process.stderr}
         widen(pipe.fileno() for pipe in self._streams.values())
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
 
     def read(self, stream: Stream) -> bytes:
         try:

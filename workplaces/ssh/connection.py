@@ -83,6 +83,7 @@ class Connection:
         self._line: Line | None = None
         self._closed = False
         self._facts: Facts | None = None
+        self._ahead: tuple[Line, Channel] | None = None
         self.before_drop: Callable[[], None] = lambda: None  # what stays there ends before the line does
 
     # ---- its life ----
@@ -159,6 +160,7 @@ class Connection:
 
     def _drop(self) -> None:
         self.before_drop()
+        self.forget_ahead()
         line, self._line = self._line, None
         way, self._way = self._way, None
         self._facts = None
@@ -226,7 +228,7 @@ class Connection:
             try:
                 mark = secrets.token_hex(16)
                 line, boot = self._reached()
-                talk = _talk(line, boot, mark, take)
+                talk = self._talk(line, boot, mark, take)
                 try:
                     talk.send(data(mark))
                     talk.wait_begun(stopping, _LOOK_LIMIT)
@@ -249,6 +251,38 @@ class Connection:
                 if not kept:
                     self._free_slot()
         return None
+
+    def open_ahead(self) -> None:
+        """Opens the channel of the next script, which then need not wait for it. Nothing is sent. Never raises.
+
+        There is one at most. ``forget_ahead`` when no script came.
+        """
+        with contextlib.suppress(Gone, PlaceUnavailable):
+            line, boot = self._reached()
+            if self._ahead is None:
+                opened = line, _start_shell(line, boot or "\n" + script.BOOT)
+                with self._counting:
+                    kept = self._ahead is None and self._line is line
+                    if kept:
+                        self._ahead = opened
+                if not kept:
+                    _close(opened[1])
+
+    def forget_ahead(self) -> None:
+        """Closes the channel that was opened ahead, unless a script took it."""
+        with self._counting:
+            ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            _close(ahead[1])
+
+    def _talk(self, line: Line, boot: str, mark: str, take: Take) -> Talk:
+        with self._counting:
+            ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            if ahead[0] is line and ahead[1].alive:
+                return Talk(ahead[1], mark, take)
+            _close(ahead[1])
+        return _talk(line, boot, mark, take)
 
     def finish(self, talk: Talk) -> None:
         """Lets go of what ``begin`` gave."""
@@ -367,6 +401,11 @@ def _line(kind: str, way: Way) -> Line:
 
 def _talk(line: Line, boot: str, mark: str, take: Take) -> Talk:
     return Talk(_start_shell(line, boot or "\n" + script.BOOT), mark, take)
+
+
+def _close(channel: Channel) -> None:
+    channel.close()
+    channel.let_go()
 
 
 def _start_shell(line: Line, command: str) -> Channel:

@@ -178,6 +178,10 @@ class LibraryChannel:
         self._channel = channel
         self._writing = threading.Lock()
 
+    @property
+    def alive(self) -> bool:
+        return not self._channel.closed and not self._channel.exit_status_ready()
+
     def read(self, stream: Stream) -> bytes:
         receive = self._channel.recv if stream == "out" else self._channel.recv_stderr
         try:

@@ -153,8 +153,13 @@ class Ssh:
         async with self._mirror.session(
             name, folder.path, self._far, protected=protected, leave=self._leave(), ask=self._ask(request)
         ) as session:
-            sent = await session.before()
-            ended = await self._command(request, f"{facts.home}/{session.copy}", facts)
+            ahead = in_thread(self._connection.open_ahead, "conch-ssh-ahead")
+            try:
+                sent = await session.before()
+                ended = await self._command(request, f"{facts.home}/{session.copy}", facts)
+            finally:
+                # it was taken, or nothing ran
+                ahead.add_done_callback(lambda _: in_thread(self._connection.forget_ahead, "conch-ssh-ahead"))
             back = await session.after()
         return RunResult(
             code=ended.code,
