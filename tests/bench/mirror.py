@@ -2,7 +2,7 @@
 
 Over a real OpenSSH server on loopback, and again with 25 ms of delay each way (a relay holds each byte back). Each is a
 ratio, in one run, to what people do by hand: ``rsync -a --delete`` there, the command, ``rsync`` back, over the same
-shared connection. Conch has only ``sh``, ``find`` and ``tar`` there.
+shared connection. Conch has only ``sh``, ``find`` and ``tar`` there, and in a second turn Python as well.
 
 - *nothing*: nothing changed on either side; *ten here*, *ten there*: ten files did.
 - *first*: a copy of 10,000 files that is not there yet.
@@ -34,10 +34,12 @@ from tests.real.engines import sshd as sshds
 from tests.real.engines.needs import need
 from tests.real.engines.sshd import HOST, Sshd
 from workplaces.mirror import Mirror, ProgramFar
+from workplaces.mirror.living import Living
 from workplaces.mirror.work import Limits
 
 SIZES = (1_000, 10_000, 50_000)
 DELAY = 0.025
+MOST_NOTHING_PYTHON, MOST_TEN_PYTHON = 0.03, 0.05
 MOST_NOTHING, MOST_TEN, MOST_FIRST, MOST_MEMORY = 0.35, 0.4, 1.0, 80.0
 MEGABYTE = 1e6
 
@@ -73,13 +75,22 @@ def compare(bench: Bench, count: int, name: str, bars: list[Bar]) -> Rounds:
     bench.prepare()
     subjects: dict[str, Subject] = {}
     for case in ("nothing", "ten here", "ten there"):
-        subjects[f"{name}, {case}: conch"] = bench.conch(case)
+        for with_python in (False, True):
+            subjects[f"{name}, {case}: conch{_way(with_python)}"] = bench.conch(case, with_python)
         subjects[f"{name}, {case}: rsync"] = bench.rsync(case)
     found = take_turns(subjects, rounds=count, warm_up=2)
     for case in ("nothing", "ten here", "ten there"):
-        value = ratio(found, f"{name}, {case}: conch", f"{name}, {case}: rsync")
-        bars.append(Bar(f"{name}, {case}", value, MOST_NOTHING if case == "nothing" else MOST_TEN))
+        for with_python, most in ((False, (MOST_NOTHING, MOST_TEN)), (True, (MOST_NOTHING_PYTHON, MOST_TEN_PYTHON))):
+            way = _way(with_python)
+            value = ratio(found, f"{name}, {case}: conch{way}", f"{name}, {case}: rsync")
+            bars.append(Bar(f"{name}, {case}{way}", value, most[case != "nothing"]))
+    for far in bench.fars.values():
+        far.close()
     return found
+
+
+def _way(with_python: bool) -> str:
+    return ", python there" if with_python else ""
 
 
 def first(bench: Bench, count: int, bars: list[Bar]) -> Rounds:
@@ -104,7 +115,17 @@ class Bench:
             fill(folder, self.size)
         self.mirror = Mirror(self.base / "state")
         self.chat = f"bench-{self.base.name}"
-        self.far = ProgramFar(HOST, lambda command: [*self.line, "--", HOST, command])
+        far = ProgramFar(HOST, lambda command: [*self.line, "--", HOST, command])
+        without = self.machine.user().home / "without"
+        without.mkdir(exist_ok=True)
+        (without / "python3").write_text("#!/bin/sh\nexit 1\n")
+        (without / "python3").chmod(0o755)
+        without.chmod(0o755)
+        self.fars = {
+            False: Living(far, start=lambda command, given: far.run(f"PATH={without}:$PATH; {command}", given)),
+            True: Living(far),
+        }
+        self.far = self.fars[False]
         self.there = self.machine.user().home / ".conch-work" / self.chat
         self.by_hand_there = self.machine.user().home / f"rsync-{self.base.name}"
         self.round(lambda: None)
@@ -144,8 +165,12 @@ class Bench:
         subprocess.run([*copy, "--no-owner", "--no-group", target, f"{self.by_hand}/"], check=True)
         return time.perf_counter() - start - changed
 
-    def conch(self, case: str) -> Subject:
-        return lambda: self.measure(case, self.here, self.there, self.round)
+    def conch(self, case: str, with_python: bool) -> Subject:
+        def once() -> float:
+            self.far = self.fars[with_python]
+            return self.measure(case, self.here, self.there, self.round)
+
+        return once
 
     def rsync(self, case: str) -> Subject:
         return lambda: self.measure(case, self.by_hand, self.by_hand_there, self.rsync_round)

@@ -252,10 +252,10 @@ class Connection:
                     self._free_slot()
         return None
 
-    def open_ahead(self) -> None:
+    def open_ahead(self, stopping: Stopping = never) -> None:
         """Opens the channel of the next script, which then need not wait for it. Nothing is sent. Never raises.
 
-        There is one at most. ``forget_ahead`` when no script came.
+        There is one at most. ``forget_ahead`` when no script came, after ``stopping`` says that none will.
         """
         with contextlib.suppress(Gone, PlaceUnavailable):
             line, boot = self._reached()
@@ -267,6 +267,8 @@ class Connection:
                         self._ahead = opened
                 if not kept:
                     _close(opened[1])
+                elif stopping():
+                    self.forget_ahead()
 
     def forget_ahead(self) -> None:
         """Closes the channel that was opened ahead, unless a script took it."""

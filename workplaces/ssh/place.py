@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -153,13 +154,14 @@ class Ssh:
         async with self._mirror.session(
             name, folder.path, self._far, protected=protected, leave=self._leave(), ask=self._ask(request)
         ) as session:
-            ahead = in_thread(self._connection.open_ahead, "conch-ssh-ahead")
+            over = threading.Event()
+            in_thread(lambda: self._connection.open_ahead(over.is_set), "conch-ssh-ahead")
             try:
                 sent = await session.before()
                 ended = await self._command(request, f"{facts.home}/{session.copy}", facts)
             finally:
-                # it was taken, or nothing ran
-                ahead.add_done_callback(lambda _: in_thread(self._connection.forget_ahead, "conch-ssh-ahead"))
+                over.set()  # it was taken, or nothing ran
+                in_thread(self._connection.forget_ahead, "conch-ssh-ahead")
             back = await session.after()
         return RunResult(
             code=ended.code,
