@@ -136,7 +136,7 @@ def lies(cases: int) -> None:
             far = shared.machine.far(silence=MOST_SECONDS / 2)
             if agreed is not None:
                 scene.liar.listing = lambda: [listing(*agreed)]
-                asyncio.run(rounds(scene, far, before=False))
+                asyncio.run(rounds(scene, scene.liar, before=False))
             if wanted is None:
                 said = listing(*entries, end=end)[:cut]
             else:  # the listing makes sense: the lies are in what comes
