@@ -147,11 +147,13 @@ def lies(cases: int) -> None:
             def files(asked: list[bytes]) -> list[bytes]:
                 nonlocal reached
                 reached += 1
+                shared.err, shared.code, shared.drop = err, code, drop
                 answer = b"".join(part(name, b"lies") for name in asked) if honest else b""
                 return [(answer + b"".join(parts) + ENDING + (ending(tail) if tail else b""))[:cut]]
 
             scene.liar.files = files
-            shared.err, shared.code, shared.drop = err, code, drop
+            if wanted is None:  # else only the files come with a lie about how it ended
+                shared.err, shared.code, shared.drop = err, code, drop
             words = asyncio.run(rounds(scene, far, before=half))
             assert time.monotonic() - began < MOST_SECONDS
             assert watched(scene.outside, scene.here / "secrets", scene.here / "node_modules") == kept
@@ -162,7 +164,7 @@ def lies(cases: int) -> None:
         tried()
     finally:
         shared.machine.close()
-    assert reached > cases // 5
+    assert reached > cases // 10
 
 
 def test_whatever_comes_over_the_line_nothing_outside_is_touched() -> None:
