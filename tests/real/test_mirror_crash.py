@@ -14,20 +14,26 @@ from pathlib import Path
 import pytest
 
 from tests.real.engines.person import CHECKOUT
+from tests.real.engines.sshd import HOST, Sshd
 from tests.workplaces.mirror_far import Pair, tree
 from workplaces.place import PlaceUnavailable
+from workplaces.ssh.connection import Connection
+from workplaces.ssh.far import SshFar
 
 _FILES = 120
 # One round in a process of its own. It says when it begins each half, so that the killer can take aim.
 _CHILD = """
 import asyncio, sys
 from pathlib import Path
-from tests.workplaces.mirror_far import Pair, far_in
 from workplaces.mirror import Mirror
+from workplaces.ssh.connection import Connection
+from workplaces.ssh.far import SshFar
 
-async def main(base):
+async def main(base, chat, host):
     mirror = Mirror(base / "conch" / "mirror")
-    async with mirror.session("chat-1", base / "here", far_in(base / "there")) as session:
+    connection = Connection(host, base / "places", base / "settings")
+    connection.ready()
+    async with mirror.session(chat, base / "here", SshFar(connection)) as session:
         print("before", flush=True)
         await session.before()
         print("command", flush=True)
@@ -36,7 +42,7 @@ async def main(base):
         await session.after()
         print("done", flush=True)
 
-asyncio.run(main(Path(sys.argv[1])))
+asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))
 """
 
 
@@ -61,11 +67,11 @@ def whole(folder: Path, versions: set[int]) -> None:
 
 
 class Child:
-    """A Conch that does one round."""
+    """A Conch that does one round with a machine over SSH."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, chat: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, str(base)],
+            [sys.executable, "-c", _CHILD, str(base), chat, HOST],
             cwd=CHECKOUT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -93,27 +99,36 @@ def pair(tmp_path: Path) -> Pair:
     return Pair(tmp_path)
 
 
-def _settled(pair: Pair) -> None:
-    """What still ran there when its Conch died has ended."""
-    marks = {f"HOME={pair.home}".encode()}
-    for _ in range(200):
-        if not any(marks & set(_environment(process)) for process in Path("/proc").glob("[0-9]*")):
+@pytest.fixture
+def over_ssh(machine: Sshd, tmp_path: Path) -> Iterator[Pair]:
+    """The same with a machine over a real OpenSSH."""
+    settings = tmp_path / "settings"
+    settings.write_text(machine.settings(HOST, "build"))
+    connection = Connection(HOST, tmp_path / "ours", settings)
+    pair = Pair(tmp_path)
+    pair.home = machine.user().home
+    pair.chat = f"killed-{tmp_path.name}"
+    pair.far = SshFar(connection)  # type: ignore[assignment]
+    yield pair
+    asyncio.run(pair.mirror.remove(pair.far, pair.chat))
+    connection.close()
+
+
+def _settled(machine: Sshd) -> None:
+    """What still ran there when its Conch died has ended: only the server's own processes are left."""
+    for _ in range(500):
+        running = [line for _, line in machine.table() if not line.startswith("sshd")]
+        if not running:
             return
         time.sleep(0.02)
-    raise AssertionError("something still runs there")
-
-
-def _environment(process: Path) -> list[bytes]:
-    try:
-        return (process / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
+    raise AssertionError(f"something still runs there: {running}")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("half", ["push", "pull"])
-def test_killed_at_thirty_moments(pair: Pair, half: str) -> None:
+def test_killed_at_thirty_moments(over_ssh: Pair, machine: Sshd, half: str) -> None:
+    pair = over_ssh
     write(pair.here, 0)
     asyncio.run(pair.round())
     chance = random.Random(4)
@@ -122,7 +137,7 @@ def test_killed_at_thirty_moments(pair: Pair, half: str) -> None:
         version = number + 1
         if half == "push":
             write(pair.here, version, every=1 + number % 3)
-        child = Child(pair.base)
+        child = Child(pair.base, pair.chat)
         child.wait_for("before" if half == "push" else "command")
         if half == "pull":
             write(pair.there, version, every=1 + number % 3)
@@ -141,7 +156,7 @@ def test_killed_at_thirty_moments(pair: Pair, half: str) -> None:
         child.kill()
         versions = set(range(version + 1))
         whole(pair.here, versions)
-        _settled(pair)
+        _settled(machine)
         whole(pair.there, versions)
         if number % 3 == 0:
             pair.restart()
@@ -151,7 +166,7 @@ def test_killed_at_thirty_moments(pair: Pair, half: str) -> None:
             assert tree(pair.here) == tree(pair.there)
             newest = {path.read_bytes() for path in pair.here.rglob("*") if path.is_file()}
             assert content("file 0", version) in newest
-    assert not list((pair.home / ".conch-work/.chat-1").glob("in.*/f"))
+    assert not list((pair.home / f".conch-work/.{pair.chat}").glob("in.*/f"))
 
 
 @pytest.fixture

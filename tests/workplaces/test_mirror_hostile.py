@@ -261,7 +261,7 @@ def lies(cases: int) -> None:
 
 
 def test_whatever_it_answers_nothing_outside_is_touched() -> None:
-    """2,000 of them are tried with the real engines: tests/real/test_mirror_lies.py."""
+    """More of them are tried with the real engines: tests/real/test_mirror_lies.py."""
     lies(150)
 
 

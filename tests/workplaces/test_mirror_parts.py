@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.workplaces.mirror_far import Pair
 from workplaces.mirror import listing, plan, scope, trust
 from workplaces.mirror.carry import ENDING, Broken, Incoming, TarReader, header, padding
+from workplaces.mirror.land import Ground, Outcome
 from workplaces.mirror.listing import diff, snapshot
 
 # The recorder
@@ -301,3 +303,44 @@ def test_plain_settings_come_back() -> None:
     assert not trust.adds_programs(PLAIN, None)
     ours = PLAIN + b"[core]\n\thooksPath = .husky\n"
     assert not trust.adds_programs(ours + b'[remote "new"]\n\turl = https://example.org/x\n', ours)
+
+
+@pytest.mark.parametrize("count", [3, 70])
+async def test_what_comes_is_on_the_disk_before_it_lands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """A power cut cannot be had here. What can be seen is the order: no landing before its content was synced."""
+    pair = Pair(tmp_path)
+    (pair.here / "0").write_text("old")
+    await pair.round()
+    synced: set[int] = set()
+    landed: list[tuple[int, bool]] = []
+    everything = False
+    fsync, sync, swap = os.fsync, os.sync, Ground._swap
+
+    def see_fsync(number: int) -> None:
+        synced.add(os.fstat(number).st_ino)
+        fsync(number)
+
+    def see_sync() -> None:
+        nonlocal everything
+        everything = True
+        sync()
+
+    def see_swap(self: Ground, at: int, part: str, parent: int, name: str, expected: bytes | None) -> Outcome:
+        inode = os.stat(part, dir_fd=at).st_ino
+        landed.append((inode, everything or inode in synced))
+        return swap(self, at, part, parent, name, expected)
+
+    monkeypatch.setattr(os, "fsync", see_fsync)
+    monkeypatch.setattr(os, "sync", see_sync)
+    monkeypatch.setattr(Ground, "_swap", see_swap)
+
+    def command(there: Path) -> None:
+        for number in range(count):
+            (there / str(number)).write_text("new")
+
+    _, back = await pair.round(command)
+    assert len(back.changes.all) == len(landed) == count
+    assert all(was for _, was in landed)
+    assert everything == (count > 64)

@@ -188,6 +188,9 @@ class Work:
         word = self.next_word()
         try:
             got = self.talk.pull(word, wanted, self.ground, self.limits.back)
+            self.ground.settle([one.staged for one in got.values()])
+        except OSError as error:
+            raise Trouble("here", reason=error.strerror or str(error), details=repr(error)) from error
         except Trouble as trouble:
             if trouble.key == "much":
                 raise self.too_much_back() from trouble
