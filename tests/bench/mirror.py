@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import shutil
 import socket
 import subprocess
@@ -71,21 +70,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def compare(bench: Bench, count: int, name: str, bars: list[Bar]) -> Rounds:
-    """Nothing changed, ten here, ten there; by Conch and by rsync."""
+    """Nothing changed, ten here, ten there: each by itself, as commands that follow one another; Conch's ways and rsync
+    in turns."""
     bench.prepare()
-    subjects: dict[str, Subject] = {}
+    found: Rounds = {}
     for case in ("nothing", "ten here", "ten there"):
-        for with_python in (False, True):
-            subjects[f"{name}, {case}: conch{_way(with_python)}"] = bench.conch(case, with_python)
+        subjects: dict[str, Subject] = {
+            f"{name}, {case}: conch{_way(with_python)}": bench.conch(case, with_python) for with_python in (False, True)
+        }
         subjects[f"{name}, {case}: rsync"] = bench.rsync(case)
-    found = take_turns(subjects, rounds=count, warm_up=2)
-    for case in ("nothing", "ten here", "ten there"):
+        found |= take_turns(subjects, rounds=count, warm_up=3)
         for with_python, most in ((False, (MOST_NOTHING, MOST_TEN)), (True, (MOST_NOTHING_PYTHON, MOST_TEN_PYTHON))):
             way = _way(with_python)
             value = ratio(found, f"{name}, {case}: conch{way}", f"{name}, {case}: rsync")
             bars.append(Bar(f"{name}, {case}{way}", value, most[case != "nothing"]))
-    for far in bench.fars.values():
-        far.close()
+    for side in bench.sides.values():
+        side.far.close()
     return found
 
 
@@ -101,8 +101,19 @@ def first(bench: Bench, count: int, bars: list[Bar]) -> Rounds:
 
 
 @dataclass
+class Side:
+    """One of Conch's ways: a folder here, its copy there, and who is asked about it."""
+
+    mirror: Mirror
+    far: Living
+    chat: str
+    here: Path
+    there: Path
+
+
+@dataclass
 class Bench:
-    """A folder here, and two copies there: Conch's and rsync's."""
+    """A folder here for each way, and a copy of each there."""
 
     machine: Sshd
     base: Path
@@ -110,35 +121,39 @@ class Bench:
     size: int
 
     def prepare(self) -> None:
-        self.here, self.by_hand = self.base / "conch-folder", self.base / "rsync-folder"
-        for folder in (self.here, self.by_hand):
-            fill(folder, self.size)
-        self.mirror = Mirror(self.base / "state")
-        self.chat = f"bench-{self.base.name}"
+        self.by_hand = self.base / "rsync-folder"
+        fill(self.by_hand, self.size)
         far = ProgramFar(HOST, lambda command: [*self.line, "--", HOST, command])
         without = self.machine.user().home / "without"
         without.mkdir(exist_ok=True)
         (without / "python3").write_text("#!/bin/sh\nexit 1\n")
         (without / "python3").chmod(0o755)
         without.chmod(0o755)
-        self.fars = {
+        fars = {
             False: Living(far, start=lambda command, given: far.run(f"PATH={without}:$PATH; {command}", given)),
             True: Living(far),
         }
-        self.far = self.fars[False]
-        self.there = self.machine.user().home / ".conch-work" / self.chat
+        self.sides = {with_python: self.side(with_python, far) for with_python, far in fars.items()}
         self.by_hand_there = self.machine.user().home / f"rsync-{self.base.name}"
-        self.round(lambda: None)
         self.rsync_round(lambda: None)
         self.count = 0
+
+    def side(self, with_python: bool, far: Living) -> Side:
+        name = f"{self.base.name}-{'python' if with_python else 'sh'}"
+        here = self.base / f"conch-{name}"
+        fill(here, self.size)
+        there = self.machine.user().home / ".conch-work" / name
+        side = Side(Mirror(self.base / f"state-{name}"), far, name, here, there)
+        self.round(side, lambda: None)
+        return side
 
     def command(self) -> None:
         subprocess.run([*self.line, "--", HOST, "true"], check=True, stdin=subprocess.DEVNULL)
 
-    def round(self, change: Callable[[], None]) -> float:
+    def round(self, side: Side, change: Callable[[], None]) -> float:
         async def one() -> None:
             limits = Limits(files=60_000)
-            async with self.mirror.session(self.chat, self.here, self.far, limits=limits) as session:
+            async with side.mirror.session(side.chat, side.here, side.far, limits=limits) as session:
                 await session.before()
                 await asyncio.to_thread(self.command)
                 spent.append(time.perf_counter())
@@ -166,11 +181,8 @@ class Bench:
         return time.perf_counter() - start - changed
 
     def conch(self, case: str, with_python: bool) -> Subject:
-        def once() -> float:
-            self.far = self.fars[with_python]
-            return self.measure(case, self.here, self.there, self.round)
-
-        return once
+        side = self.sides[with_python]
+        return lambda: self.measure(case, side.here, side.there, lambda change: self.round(side, change))
 
     def rsync(self, case: str) -> Subject:
         return lambda: self.measure(case, self.by_hand, self.by_hand_there, self.rsync_round)
@@ -186,8 +198,9 @@ class Bench:
         return seconds
 
     def first_conch(self) -> float:
-        asyncio.run(self.mirror.remove(self.far, self.chat))
-        return self.round(lambda: None)
+        side = self.sides[False]
+        asyncio.run(side.mirror.remove(side.far, side.chat))
+        return self.round(side, lambda: None)
 
     def first_rsync(self) -> float:
         shutil.rmtree(self.by_hand_there)
@@ -320,7 +333,8 @@ def one_round(base: Path, files: int, size: int) -> None:
         _, back = asyncio.run(pair.round(step))
         if back.trouble:
             raise RuntimeError(back.trouble)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    # not getrusage's: that of a program that was just started is its parent's
+    print(next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM")))  # noqa: SIM115, PTH123
 
 
 if __name__ == "__main__":
