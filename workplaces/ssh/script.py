@@ -34,12 +34,21 @@ _LOADER = (
 )
 
 # How everything of a run is found: by the variable, and by its session. Processes that are dead already do not count.
+# While a process becomes another program its environment is empty for a moment (execve), and one that left its session
+# is then not to be seen: when nothing is found but such a one, it is looked again. It can be nobody's of ours, and have
+# none for good, so that is done twice at most.
 _FIND = """\
 if [ -r /proc/self/environ ]; then
 found() {
   grep -lsF -e "CONCH_RUN=$M" /proc/[0-9]*/environ | tr -dc '0-9\\n'
   [ -z "$S" ] || cat /proc/[0-9]*/stat |
     awk -v s="$S" '{ p = $1; sub(/^.*[)] /, ""); if ($4 == s && $1 != "Z" && $1 != "X") print p }'
+}
+changing() {
+  for e in $(grep -Ls -e . /proc/[0-9]*/environ); do
+    [ ! -e "${e%environ}exe" ] || return 0
+  done
+  return 1
 }
 else
 case $(uname -s) in Darwin) e=-axwwE;; *) e=-axwwe;; esac
@@ -50,13 +59,19 @@ found() {
     [ "$g" != "${S:-none}" ] || echo "$p"
   done
 }
+changing() { false; }
 fi
 nap() { sleep 0.05 || sleep 1; }
 reap() {
-  i=0
+  i=0 j=0
   while [ $i -lt 40 ]; do
     p=$(found)
-    [ -n "$p" ] || return 0
+    if [ -z "$p" ]; then
+      { [ $j -lt 2 ] && changing; } || return 0
+      j=$((j + 1))
+      nap
+      continue
+    fi
     kill -STOP $p
     kill -KILL $p $(found)
     [ $i -lt 2 ] || nap
