@@ -9,13 +9,15 @@ from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QApplication, QRadioButton, QScrollArea, QWidget
 
+from ui.fuzzy import score
 from ui.marks import paint_dot, paint_mark, paint_tile
 from ui.paint import WrappedText, by_keyboard, keyboard_focus, round_box
 from ui.popover import Popover
 from ui.theme import RADIUS, Themes, scrollbar_style
-from ui.widgets import Label
+from ui.widgets import Field, Label
 
 TYPE_AHEAD_MS = 900
+MANY = 8  # rows beyond which there is a field to search them
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,13 @@ class ChoicePopover(Popover):
         self._title = Label(themes, title, role="muted", size="small", bold=True)
         self._title.setParent(self)
         self._rows: list[Row] = []
+        self._shown: list[Row] = []  # those that fit what was searched for
         self._chosen = ""
+        self._search = Field(themes, name=f"Search: {title}", placeholder="Search", wide=width - 16)
+        self._search.setParent(self)
+        self._search.hide()
+        self._search.textChanged.connect(self._find)
+        self._search.returnPressed.connect(self._click_first)
         self._scroll = _Scroll(self)
         self._scroll.setFrameShape(QScrollArea.Shape.NoFrame)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -199,6 +207,7 @@ class ChoicePopover(Popover):
         self._forget.setInterval(TYPE_AHEAD_MS)
         self._forget.timeout.connect(self._forget_typed)
         self.opened.connect(self._forget_typed)
+        self.opened.connect(self._search.clear)
 
     def set_footer(self, footer: QWidget) -> None:
         footer.setParent(self)
@@ -223,8 +232,28 @@ class ChoicePopover(Popover):
                 row.followed.connect(lambda *_, row=row: self.followed.emit(row.choice.link_key))
                 row.show()
                 self._rows.append(row)
+            self._search.setVisible(len(self._rows) > MANY)
+            self._narrow()
             if focused:
                 self.first_focus(focused).setFocus(Qt.FocusReason.PopupFocusReason)
+        if self.isVisible():
+            self.fit()
+
+    def _narrow(self) -> None:
+        asked = self._search.text().strip() if not self._search.isHidden() else ""
+        self._shown = list(self._rows)
+        if asked:  # what fits best comes first
+            fits = {row: score(asked, row.choice.title, row.choice.line) for row in self._rows}
+            self._shown = sorted((row for row in self._rows if fits[row] > 0), key=lambda row: -fits[row])
+        for row in self._rows:
+            row.setVisible(row in self._shown)
+
+    def _click_first(self) -> None:
+        if self._shown:
+            self._click(self._shown[0])
+
+    def _find(self) -> None:
+        self._narrow()
         if self.isVisible():
             self.fit()
 
@@ -248,10 +277,12 @@ class ChoicePopover(Popover):
         px = self.themes.px
         width = min(px(self._width), self.window().width() - 24)
         head = px(12) + self._title.sizeHint().height() + px(8)
+        searched = self._search.sizeHint().height() if not self._search.isHidden() else 0
+        above, head = head, head + (searched + px(8) if searched else 0)
         foot = self._foot_height()
         row_width = width - 2 * px(8)
         top = 0
-        for row in self._rows:
+        for row in self._shown:
             height = row.height_for(row_width)
             row.setGeometry(0, top, row_width, height)
             top += height
@@ -262,6 +293,8 @@ class ChoicePopover(Popover):
         self._title.setGeometry(
             card.left() + px(16), card.top() + px(12), width - px(32), self._title.sizeHint().height()
         )
+        if searched:
+            self._search.setGeometry(card.left() + px(8), card.top() + above, row_width, searched)
         self._scroll.setGeometry(card.left() + px(8), card.top() + head, row_width, inside)
         bar = Qt.ScrollBarPolicy.ScrollBarAsNeeded if top > inside else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
         self._scroll.setVerticalScrollBarPolicy(bar)
@@ -275,22 +308,26 @@ class ChoicePopover(Popover):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         focused = QApplication.focusWidget()
-        now = self._rows.index(focused) if focused in self._rows else -1
-        last = len(self._rows) - 1
+        now = self._shown.index(focused) if focused in self._shown else -1
+        last = len(self._shown) - 1
         moves = {
             Qt.Key.Key_Down: 0 if now == last else now + 1,
             Qt.Key.Key_Up: last if now <= 0 else now - 1,
             Qt.Key.Key_Home: 0,
             Qt.Key.Key_End: last,
         }
-        if self._rows and (to := moves.get(Qt.Key(event.key()))) is not None:
+        if self._shown and (to := moves.get(Qt.Key(event.key()))) is not None:
             self._go(to)
         elif (
             (text := event.text())
             and text.isprintable()
             and not event.modifiers() & Qt.KeyboardModifier.ControlModifier
         ):
-            self._type(text, now)
+            if self._search.isHidden():
+                self._type(text, now)
+            else:
+                self._search.setFocus(Qt.FocusReason.OtherFocusReason)
+                self._search.insert(text)
         else:
             super().keyPressEvent(event)
             return
@@ -298,8 +335,8 @@ class ChoicePopover(Popover):
 
     def _go(self, to: int) -> None:
         by_keyboard(self)
-        self._rows[to].setFocus(Qt.FocusReason.TabFocusReason)
-        self._scroll.ensureWidgetVisible(self._rows[to], 0, 8)
+        self._shown[to].setFocus(Qt.FocusReason.TabFocusReason)
+        self._scroll.ensureWidgetVisible(self._shown[to], 0, 8)
 
     def _type(self, text: str, now: int) -> None:
         """Type-ahead: the next row whose title begins with what was typed; one letter again goes on to the next."""
@@ -307,9 +344,9 @@ class ChoicePopover(Popover):
         self._typed = self._typed if again else self._typed + text.casefold()
         self._forget.start()
         start = now + 1 if len(self._typed) == 1 else max(now, 0)
-        for step in range(len(self._rows)):
-            at = (start + step) % len(self._rows)
-            if self._rows[at].choice.title.casefold().startswith(self._typed):
+        for step in range(len(self._shown)):
+            at = (start + step) % len(self._shown)
+            if self._shown[at].choice.title.casefold().startswith(self._typed):
                 self._go(at)
                 return
 

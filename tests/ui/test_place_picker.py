@@ -161,6 +161,40 @@ def test_the_keyboard_alone_is_enough(conch_home: Path, folder: Path, qapp: QApp
     use(conch_home, script, standings, folder)
 
 
+def test_many_places_are_searched(conch_home: Path, folder: Path, qapp: QApplication) -> None:
+    boxes = [replace(BOX, id=WorkPlaceId("ssh", f"box-{number}"), name=f"box-{number}") for number in range(20)]
+    standings = Standings(COMPUTER, DOCKER, BOX, *boxes)
+
+    def names(person: Person) -> list[str]:
+        rows = [row for row in person.window.page.composer.place_picker.rows if row.isVisible()]
+        return [row.choice.title for row in sorted(rows, key=lambda row: row.y())]
+
+    async def script(person: Person) -> None:
+        await open_picker(person)
+        assert person.there("Search: Where work runs")
+        assert len(names(person)) == 23
+        await person.type("box17")
+        await person.until(lambda: names(person)[:1] == ["box-17"], "what fits best comes first")
+        assert "Docker" not in names(person)
+        await person.key(Qt.Key.Key_Down)
+        assert person.focused().startswith("box-17")
+        await person.key(Qt.Key.Key_Return)
+        await person.until(lambda: chip(person) == "Where commands run: box-17", "it is picked")
+        await open_picker(person)
+        assert len(names(person)) == 23, "what was searched for is over"
+        await person.type("nothing like it")
+        await person.until(lambda: names(person) == [], "none fits")
+        await person.key(Qt.Key.Key_Return)
+        await person.key(Qt.Key.Key_Escape)
+        assert not person.there("Where work runs")
+        await open_picker(person, keyboard=True)
+        await person.type("docker")
+        await person.key(Qt.Key.Key_Return)
+        await person.until(lambda: chip(person) == "Where commands run: Docker", "Enter takes the first that fits")
+
+    use(conch_home, script, standings, folder)
+
+
 def test_a_place_that_is_not_ready_is_not_picked_but_its_next_step_is_there(
     conch_home: Path, folder: Path, qapp: QApplication
 ) -> None:
