@@ -163,6 +163,19 @@ async def picker(shown: Stage) -> None:
     await shown.settle()
 
 
+async def picker_searched(shown: Stage) -> None:
+    computer = "In the sealed box: writes to the work folder, no network, no keys."
+    machines = [f"{kind}-{number:02}" for kind in ("build", "gpu", "lab") for number in range(1, 9)]
+    await shown.places(
+        ready("computer", "This computer", computer),
+        ready("container", "Docker", "A fresh, locked-down box for each command."),
+        *(ready(f"ssh:{name}", name, "Your machine, over SSH. Works on a copy of the folder.") for name in machines),
+    )
+    await picker(shown)
+    widget_named(shown.window.shell, "Search: Where work runs").setText("gpu")  # type: ignore[attr-defined]
+    await shown.settle()
+
+
 async def picker_without_docker(shown: Stage) -> None:
     await shown.places(
         ready("computer", "This computer", "In the sealed box: writes to the work folder, no network, no keys."),
@@ -371,6 +384,7 @@ SCENES: dict[str, Scene] = {
     "chat": scene(nothing_more, events=lambda: parser_turn() + ENDED),
     "chat-focus": scene(keyboard_on_chat, events=lambda: parser_turn() + ENDED),
     "place-picker": scene(picker, events=lambda: parser_turn() + ENDED),
+    "place-picker-searched": scene(picker_searched, events=lambda: parser_turn() + ENDED),
     "place-picker-docker-down": scene(picker_without_docker, events=lambda: parser_turn() + ENDED),
     "mode-picker": scene(modes, events=lambda: parser_turn() + ENDED),
     "engine-picker": scene(engines, events=lambda: parser_turn() + ENDED, place="computer"),
