@@ -16,11 +16,12 @@ from typing import cast
 
 import paramiko
 
-from workplaces.ssh.channel import Channel
+from workplaces.ssh.channel import Channel, Gone
 from workplaces.ssh.connection import Connection
 from workplaces.ssh.far import SshFar
 from workplaces.ssh.library import LibraryLine
 from workplaces.ssh.lines import Way
+from workplaces.ssh.trouble import trouble
 
 _PATIENCE = 10.0
 _LOG = "conch.tests.ssh_liar"
@@ -70,7 +71,10 @@ class SshLiar:
     def program(self, command: str) -> Channel:
         if not self._line.up:
             self._connect()
-        return self._line.channel(command)
+        try:
+            return self._line.channel(command)
+        except Gone as error:  # it was dropped in between: as the product's own says it
+            raise trouble("closed", self.host, str(error)) from error
 
     def release(self) -> None:
         """Nothing is counted."""

@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
 from tests.real.engines.sshd import HOST, Sshd
-from tests.real.test_window import CHIP, chip, ended, pick_with_mouse, run
+from tests.real.test_window import CHIP, chip, ended, run
 from tests.ui.window_hands import Person, use_window
 
 
@@ -63,7 +63,9 @@ def test_a_chat_whose_commands_run_on_a_machine_that_was_just_added(
         assert not (folder / "b.txt").exists()
 
         # A machine that cannot be reached runs nothing, and says why.
-        await pick_with_mouse(person, "elsewhere")
+        # Not by the picker: while that is open the machines are reached, and one that is down is not picked there.
+        person.window.desk.set_place("ssh:elsewhere")
+        await person.until(lambda: chip(person).startswith(f"{CHIP}: elsewhere"), "the chip says so")
         await person.send("touch ran; expr 98765 + 1")
         await person.sees("cannot be found on the network", seconds=60)
         await ended(person)

@@ -196,6 +196,27 @@ def test_only_disks_of_this_computer_are_watched(tmp_path: Path, monkeypatch: py
 
 
 @linux
+def test_a_folder_that_takes_the_place_of_one_that_is_held_open(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    (folder / "full").mkdir()
+    (folder / "full/x").write_text("x")
+    watched = Watched(folder)
+    watched.start()
+    held = os.open(folder / "empty", os.O_RDONLY)
+    try:
+        assert change(watched, "mv -T full empty") == (["empty/x"], [], ["full/x"])
+        assert dict(watched.snapshot().entries) == dict(snapshot(folder).entries)
+        assert change(watched, "echo >empty/x; mkdir empty/deep; echo >empty/deep/y") == (
+            ["empty/deep/y"], ["empty/x"], [],
+        )  # fmt: skip
+        assert dict(watched.snapshot().entries) == dict(snapshot(folder).entries)
+    finally:
+        os.close(held)
+    assert change(watched, "echo two >empty/deep/y") == ([], ["empty/deep/y"], [])
+    watched.close()
+
+
+@linux
 def test_one_that_was_closed_meanwhile_still_answers_and_opens_nothing(folder: Path) -> None:
     before = {each.name for each in Path("/proc/self/fd").iterdir()}
     watched = Watched(folder)

@@ -180,6 +180,7 @@ class Watched:
         """Understands what was heard, in its order, and brings what is known up to date."""
         from inotify_simple import flags, parse_events
 
+        another = flags.MOVED_FROM | flags.MOVED_TO | flags.DELETE | flags.CREATE
         gone = flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT | flags.Q_OVERFLOW
         while self._heard:
             data, marks = self._heard.popleft()
@@ -198,7 +199,8 @@ class Watched:
                     continue
                 path = f"{at}/{event.name}" if at else event.name
                 touched[path] = None
-                if event.mask & flags.ISDIR and event.mask & (flags.MOVED_FROM | flags.DELETE):
+                # Also one that came: the kernel does not say that the one before is gone while somebody holds it open.
+                if event.mask & flags.ISDIR and event.mask & another:
                     self._unwatch(path)
             try:
                 for path in sorted(touched, key=lambda path: path.count("/")):
