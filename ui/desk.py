@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
-from ui.left_there import offer
+from ui.bin import Bin
 from ui.notes import SORRY, Note
-from ui.shown import NEW_CHAT, Shown
+from ui.shown import Shown
 
 if TYPE_CHECKING:
     from asyncio import Task
@@ -62,7 +62,7 @@ class Desk(QObject):
         self.drafts: dict[str, str] = {}  # by the chat's id, for the composer
         self.working: set[str] = set()
         self.recent_folders: list[Path] = []
-        self._hidden: set[str] = set()  # deleted, with Undo still possible
+        self.bin = Bin(self)
         self._loading = ""
         self._meanwhile: list[ChatEvent] = []
         self._ends: list[Callable[[], None]] = []
@@ -169,7 +169,7 @@ class Desk(QObject):
 
     def listed(self) -> list[Chat]:
         """The chats to show, newest change first."""
-        return [chat for chat in self.chats if chat.id not in self._hidden]
+        return [chat for chat in self.chats if chat.id not in self.bin.hidden]
 
     def open_chat(self, id: str) -> None:
         chat = self.chat(id)
@@ -303,39 +303,8 @@ class Desk(QObject):
         self.shown = replace(self.shown, **changes)
         self.altered.emit()
 
-    def delete(self, id: str) -> None:
-        """Takes the chat from the list, and offers Undo: it is in the bin for 30 days."""
-        if self.chat(id) is not None and id not in self._hidden:
-            self._hidden.add(id)
-            self.keep(self._remove(id), "delete chat")
-
-    async def _remove(self, id: str) -> None:
-        chat = self.chat(id)
-        if chat is None:
-            return
-        if self.shown.id == id:
-            self._open_other()
-        self.chats_changed.emit()
-        try:
-            await self.services.turns.stop(id)
-            await self.services.store.remove(id)
-        finally:
-            self._hidden.discard(id)
-        self.chats = [other for other in self.chats if other.id != id]
-        self.chats_changed.emit()
-        self.say(f"Deleted “{chat.title or NEW_CHAT}”.", button="Undo", run=lambda: self._restore(id))
-        await offer(self, id)
-
-    def _restore(self, id: str) -> None:
-        self.keep(self._restored(id), "restore chat")
-
-    async def _restored(self, id: str) -> None:
-        await self.services.store.restore(id)
-        self.chats = await self.services.store.chats()
-        self.chats_changed.emit()
-        self.open_chat(id)
-
-    def _open_other(self) -> None:
+    def open_other(self) -> None:
+        """Opens the newest chat that is listed, or a new one."""
         listed = self.listed()
         if listed:
             self.open_chat(listed[0].id)
@@ -344,7 +313,7 @@ class Desk(QObject):
 
     async def search(self, text: str, most: int = 30) -> list[Hit]:
         hits = await self.services.store.search(text, most=most)
-        return [hit for hit in hits if hit.chat.id not in self._hidden]
+        return [hit for hit in hits if hit.chat.id not in self.bin.hidden]
 
     # What comes in
 

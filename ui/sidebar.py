@@ -237,7 +237,7 @@ class Sidebar(Ground):
         self.new_button.clicked.connect(self.new_chat)
         self.settings_row.clicked.connect(self.settings)
         self.list.chosen.connect(self.chosen)
-        self.list.deleted.connect(desk.delete)
+        self.list.deleted.connect(desk.bin.delete)
         self.list.copied.connect(self._copy_folder)
         self.search.textEdited.connect(self._typed)
         desk.chats_changed.connect(self._changed)

@@ -129,7 +129,7 @@ class Window(QWidget):
         add("folder", "New chat on another folder…", self.ask_folder, keys="Ctrl+O")
         add("search", "Search chats", self.search, keys="Ctrl+F")
         add("rename", "Rename this chat", self.rename, keys="F2")
-        add("delete", "Delete this chat", lambda: self.desk.delete(self.desk.shown.id), keys="Ctrl+Shift+Backspace")
+        add("delete", "Delete this chat", lambda: self.desk.bin.delete(self.desk.shown.id), keys="Ctrl+Shift+Backspace")
         for number in range(1, 10):
             self._add_number(number)
         add("place", "Choose where commands run", self._open_places, keys="Ctrl+Shift+P", group="This chat")
@@ -153,9 +153,11 @@ class Window(QWidget):
         self.shell.setWindowTitle(f"{self.page.title_words()} — Conch" if shown.folder is not None else "Conch")
 
     def _look_after(self) -> None:
-        """A command of the chat that is shown may come soon: what it changes is known if its folder was listed."""
-        if self.desk.open and (folder := self.desk.shown.folder) is not None:
-            self.desk.services.changes.prepare(folder)
+        """A command of the chat that is shown may come soon: what it changes is known if its folder was listed. Where
+        it works on a copy the place tells."""
+        shown = self.desk.shown
+        if self.desk.open and shown.folder is not None and not shown.place.startswith(("ssh:", "cloud")):
+            self.desk.services.changes.prepare(shown.folder)
 
     def _to(self, page: QWidget) -> None:
         if self.pages.currentWidget() is not page:

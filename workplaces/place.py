@@ -49,6 +49,11 @@ class WorkPlaceId:
             raise BadPlace(PLACE_WORDS["bad.host"].format(host=host))
         raise BadPlace(PLACE_WORDS["bad.place"].format(place=text))
 
+    @property
+    def in_folder(self) -> bool:
+        """Whether commands there work in the work folder itself, and not on a copy of it."""
+        return self.kind in ("computer", "container")
+
     def __str__(self) -> str:
         return f"ssh:{self.host}" if self.kind == "ssh" else self.kind
 

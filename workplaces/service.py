@@ -190,7 +190,7 @@ class WorkPlaces:
         from workplaces.container.box import Options
         from workplaces.container.place import Container
         from workplaces.container.spares import SpareRules
-        from workplaces.mirror import Mirror
+        from workplaces.mirror.mirror import Mirror
         from workplaces.mirror.scope import DEPENDENCIES
         from workplaces.ssh.machines import Machines
 

@@ -8,16 +8,15 @@ changed *while the command ran*: what somebody else did in the folder meanwhile 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from workplaces.container.threads import in_thread
 from workplaces.mirror.scope import PARTS, scope_of
 from workplaces.mirror.watch import Mark, Watched
 from workplaces.place import Changes
+from workplaces.threads import behind, in_thread
 
 _FOLDERS: Final = 4  # that are looked after at once
 
@@ -66,20 +65,15 @@ class Recorder:
         """Lets go of the folders."""
         known, self._known = self._known, {}
         for watched in known.values():
-            _behind(watched.close)
+            behind(watched.close, "conch-changes")
 
     def _start(self, folder: Path) -> Watched:
         watched = self._known[folder] = Watched(folder, closed=lambda: self._closed(folder))
-        _behind(watched.start)
+        behind(watched.start, "conch-changes")
         while len(self._known) > _FOLDERS:
             oldest = next(iter(self._known))
-            _behind(self._known.pop(oldest).close)
+            behind(self._known.pop(oldest).close, "conch-changes")
         return watched
 
     def _closed(self, folder: Path) -> Collection[str]:
         return scope_of(Path(os.path.realpath(folder)), folder, self._protected(), parts=PARTS).protected
-
-
-def _behind(work: Callable[[], None]) -> None:
-    """Nobody waits for it, also not whoever quits: a disk may hang."""
-    threading.Thread(target=work, name="conch-changes", daemon=True).start()

@@ -159,7 +159,8 @@ class Steps:
             ask=lambda words: self._asked(Ask(title=ASKED_BY_PLACE, why=words, can_always=False), started),
             on_changed=known.append,
         )
-        going = self._shared.changes.begin(self.folder)
+        # Where commands work on a copy the place tells, and the folder here is not listed a second time for it.
+        going = self._shared.changes.begin(self.folder) if found.id.in_folder else None
         finished: StepFinished | None = None
         try:
             finished = await commands.run(
@@ -171,17 +172,16 @@ class Steps:
             raise
         finally:
             if finished is not None and finished.outcome == "not_run":
-                going.forget()
+                if going is not None:
+                    going.forget()
             else:
                 task = self._shared.tasks.start(self._tell(started.step, going, known), f"changes of {started.step}")
                 self._telling.add(task)
                 task.add_done_callback(self._telling.discard)
 
-    async def _tell(self, step: str, going: Going, known: list[Changes]) -> None:
-        """Says what the command changed: what its place knows, or else what became different here meanwhile."""
-        if known:
-            going.forget()
-        changes = known[0] if known else await going.ended()
+    async def _tell(self, step: str, going: Going | None, known: list[Changes]) -> None:
+        """Says what the command changed: what became different here meanwhile, or what its place knows."""
+        changes = await going.ended() if going is not None else known[0] if known else None
         if changes:
             self._put(event_of(step, changes))
 

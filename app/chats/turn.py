@@ -109,7 +109,6 @@ class Turn:
         model = next((one.model for one in self._shared.catalog.offered() if one.id == engine_id), "")
         self._put(TurnStarted(engine=engine_id, place=chat.place, mode=chat.mode, model=model))
         self.folder = self._steps.folder = chat.folder
-        self._shared.changes.prepare(self.folder)
         self._steps.protected = await asyncio.to_thread(self._shared.protected)
         if by_command:
             await self.command(typed.removeprefix("!").strip(), open=not self.sealed)

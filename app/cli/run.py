@@ -7,6 +7,7 @@ import json
 import shlex
 import signal
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -203,14 +204,6 @@ def _refusal(asked: RunArguments, folder: Path, protected: tuple[Path, ...]) -> 
     return verdict.words if isinstance(verdict, Refuse) else None
 
 
-def _changed(result: RunResult | None) -> dict[str, list[str]] | None:
-    """Which files became different, where the place tells: on a machine. None elsewhere: nobody looked."""
-    if result is None or result.changed is None:
-        return None
-    changes = result.changed
-    return {"added": list(changes.added), "changed": list(changes.changed), "deleted": list(changes.deleted)}
-
-
 def _object(
     where: WorkPlaceId | None,
     output: Kept,
@@ -240,7 +233,7 @@ def _object(
                 "leftOut": output.left_out,
                 "file": str(output.file) if output.file else None,
             },
-            "changed": _changed(result),
+            "changed": asdict(result.changed) if result and result.changed is not None else None,
             "note": result.note if result else note,
             "tried": list(result.tried if result else tried),
             "ran": ran,

@@ -11,9 +11,9 @@ import pytest
 from app.changes.told import MOST_NAMED, event_of
 from app.chats.events import StepChanged, StepFinished, TurnFinished
 from app.chats.written import packed, unpacked
-from tests.app.rig import Rig, rig
+from tests.app.rig import PlaceDouble, Rig, rig
 from workplaces.mirror import watch
-from workplaces.place import Changes, RunRequest, RunResult, Stopped
+from workplaces.place import Changes, RunRequest, RunResult, Stopped, WorkPlaceId
 
 
 async def changes(conch: Rig, chat: str) -> list[tuple[int, tuple[str, ...], tuple[str, ...], tuple[str, ...]]]:
@@ -48,8 +48,10 @@ async def test_what_a_command_changed_is_said_after_its_result_and_before_the_tu
 
 async def test_what_a_place_knows_is_taken_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rig(tmp_path) as conch:
-        chat = await conch.chat(engine="commands", mode="ask")
-        run = conch.container.run
+        machine = PlaceDouble(WorkPlaceId("ssh", "build-box"), seals=False)
+        conch.places.named["ssh:build-box"] = machine
+        chat = await conch.chat(engine="commands", mode="full", place="ssh:build-box")
+        run = machine.run
 
         async def knows(request: RunRequest) -> RunResult:
             (request.folder / "by somebody else").write_text("x")
@@ -59,10 +61,11 @@ async def test_what_a_place_knows_is_taken_from_it(tmp_path: Path, monkeypatch: 
                 changed=Changes(added=("there",)),
             )  # fmt: skip
 
-        monkeypatch.setattr(conch.container, "run", knows)
+        monkeypatch.setattr(machine, "run", knows)
         conch.turns.send(chat, "true")
         await conch.ended(chat)
         assert await changes(conch, chat) == [(1, ("there",), (), ())]
+        assert conch.turns._shared.changes._known == {}, "the folder is not listed a second time for it"
 
 
 async def test_a_command_that_was_stopped_says_what_it_changed(tmp_path: Path) -> None:

@@ -32,8 +32,9 @@ from tests.bench.common import Bar, Rounds, Samples, Subject, parse, ratio, repo
 from tests.real.engines import sshd as sshds
 from tests.real.engines.needs import need
 from tests.real.engines.sshd import HOST, Sshd
-from workplaces.mirror import Mirror, ProgramFar
+from workplaces.mirror.far import ProgramFar
 from workplaces.mirror.living import Living
+from workplaces.mirror.mirror import Mirror
 from workplaces.mirror.work import Limits
 
 SIZES = (1_000, 10_000, 50_000)

@@ -232,7 +232,7 @@ async def search(shown: Stage) -> None:
 
 
 async def deleted(shown: Stage) -> None:
-    shown.window.desk.delete(shown.window.desk.listed()[1].id)
+    shown.window.desk.bin.delete(shown.window.desk.listed()[1].id)
     await shown.settle(0.3)
 
 

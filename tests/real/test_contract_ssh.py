@@ -14,7 +14,7 @@ import pytest
 from tests.real.engines.sshd import HOST, Sshd
 from tests.workplaces.contract import ODD_NAMES, Heard, PlaceContract
 from tests.workplaces.looking import listing, names
-from workplaces.mirror import Mirror
+from workplaces.mirror.mirror import Mirror
 from workplaces.place import RunRequest, RunResult, WorkPlace, WorkPlaceId
 from workplaces.ssh.connection import Connection
 from workplaces.ssh.place import Ssh

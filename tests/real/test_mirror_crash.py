@@ -25,7 +25,7 @@ _FILES = 120
 _CHILD = """
 import asyncio, sys
 from pathlib import Path
-from workplaces.mirror import Mirror
+from workplaces.mirror.mirror import Mirror
 from workplaces.ssh.connection import Connection
 from workplaces.ssh.far import SshFar
 

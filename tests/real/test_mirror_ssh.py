@@ -16,7 +16,7 @@ import pytest
 from tests.real.engines.person import CHECKOUT
 from tests.real.engines.sshd import HOST, Sshd
 from tests.workplaces.mirror_far import Pair, tree
-from workplaces.mirror import Running
+from workplaces.mirror.far import Running
 from workplaces.place import PlaceUnavailable
 from workplaces.ssh import script as ssh_script
 from workplaces.ssh.connection import Connection
@@ -168,7 +168,7 @@ _ROUND = """
 import asyncio, sys
 from pathlib import Path
 from tests.workplaces.mirror_far import far_in
-from workplaces.mirror import Mirror
+from workplaces.mirror.mirror import Mirror
 
 async def main(base):
     mirror = Mirror(base / "conch" / "mirror")

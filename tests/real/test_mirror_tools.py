@@ -13,7 +13,7 @@ import pytest
 from tests.real.engines.needs import program
 from tests.real.engines.person import Person
 from tests.workplaces.mirror_far import Pair, tree
-from workplaces.mirror import ProgramFar
+from workplaces.mirror.far import ProgramFar
 from workplaces.mirror.living import Living
 from workplaces.place import PlaceUnavailable
 

@@ -20,7 +20,7 @@ from tests.real.engines.sshd import HOST, Sshd
 from tests.real.engines.sshd import made as another
 from tests.workplaces.contract import DOUBLE_FORK, Heard, stopped
 from tests.workplaces.looking import number
-from workplaces.mirror import Mirror
+from workplaces.mirror.mirror import Mirror
 from workplaces.output import OutputKeeper
 from workplaces.place import PlaceUnavailable, RunRequest
 from workplaces.ssh.command import Command, Ended

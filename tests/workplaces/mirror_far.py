@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from workplaces.mirror import Ask, Changed, Mirror, ProgramFar, Sent
+from workplaces.mirror.changes import Changed, Sent
+from workplaces.mirror.far import ProgramFar
+from workplaces.mirror.mirror import Mirror
+from workplaces.mirror.session import Ask
 from workplaces.mirror.work import Limits
 
 

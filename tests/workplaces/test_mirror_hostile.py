@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.workplaces.mirror_far import scratch, tree
-from workplaces.mirror import Changed, Mirror, Running
 from workplaces.mirror.carry import ENDING, header, padding
+from workplaces.mirror.changes import Changed
+from workplaces.mirror.far import Running
+from workplaces.mirror.mirror import Mirror
 from workplaces.mirror.work import Limits
 from workplaces.place import PlaceUnavailable
 

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.workplaces.mirror_far import Pair, far_in
-from workplaces.mirror import Running
-from workplaces.mirror.far import BOOTSTRAP, script
+from workplaces.mirror.far import BOOTSTRAP, Running, script
 from workplaces.mirror.living import MOST_INPUT, Living
 
 

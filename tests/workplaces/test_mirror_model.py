@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.workplaces.mirror_far import Pair
-from workplaces.mirror import FarLost, Running
+from workplaces.mirror.far import FarLost, Running
 from workplaces.place import PlaceUnavailable
 
 NAMES = ("a", "b.txt", "d/a", "d/e/b.txt", "d/-n\n'x", "f/a", "f/h/a")

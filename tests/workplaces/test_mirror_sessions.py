@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.workplaces.mirror_far import Pair, far_in, tree
-from workplaces.mirror import FarLost, Mirror, ProgramFar, Running
+from workplaces.mirror.far import FarLost, ProgramFar, Running
+from workplaces.mirror.mirror import Mirror
 from workplaces.mirror.work import Limits
 from workplaces.place import PlaceUnavailable
 

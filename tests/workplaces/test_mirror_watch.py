@@ -17,9 +17,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from workplaces.mirror import watch
+from workplaces.mirror import disks, watch
+from workplaces.mirror.disks import can_be_watched
 from workplaces.mirror.listing import diff, snapshot
-from workplaces.mirror.watch import Mark, Watched, can_be_watched
+from workplaces.mirror.watch import Mark, Watched
 from workplaces.place import Changes
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells (inotify)")
@@ -191,7 +192,7 @@ def test_only_disks_of_this_computer_are_watched(tmp_path: Path, monkeypatch: py
     assert can_be_watched(tmp_path)
     assert not can_be_watched(Path("/proc/self"))
     assert not can_be_watched(Path("/")), "others lie in it"
-    monkeypatch.setattr(watch, "_DISKS", frozenset({"nfs"}))
+    monkeypatch.setattr(disks, "_DISKS", frozenset({"nfs"}))
     assert not can_be_watched(tmp_path)
 
 

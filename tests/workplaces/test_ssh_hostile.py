@@ -36,7 +36,7 @@ from tests.workplaces.test_mirror_hostile import (
     listing,
     part,
 )
-from workplaces.mirror import Changed
+from workplaces.mirror.changes import Changed
 from workplaces.place import PlaceUnavailable
 from workplaces.ssh.talk import Talk
 

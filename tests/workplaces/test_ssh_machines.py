@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from workplaces.folder import check_folder
-from workplaces.mirror import Mirror
+from workplaces.mirror.mirror import Mirror
 from workplaces.place import PlaceUnavailable, RunRequest, WorkPlaceId
 from workplaces.ssh.machines import Machines, installation
 from workplaces.ssh.place import check_command, copy_name

@@ -38,7 +38,7 @@ PLACED: Final[dict[str, tuple[str, str]]] = {
 }
 _MORE: Final = (
     ("models", "key", "The model's key", "api key secret token password keychain"),
-    ("security", "copies", "Copies on your machines", "ssh machine copy size remove room disk"),
+    ("security", "copies", "Copies on your machines", "there ssh machine copy size remove room disk"),
     ("health", "fixed", "Fixed on its own", "repair health what conch did"),
     ("shortcuts", "", "Shortcuts", "keyboard keys"),
     ("about", "", "About Conch", "version licence license log folder"),

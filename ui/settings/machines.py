@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 
 from ui.buttons import Button
+from ui.composer.folder_chip import short_path
 from ui.desk import Desk
 from ui.settings.base import Pane, SettingRow
 from ui.settings.texts import TextSetting
 from ui.shown import NEW_CHAT
+from ui.standing import Standing
 from ui.theme import Themes
+from ui.transcript.blocks import safe
 from ui.transcript.words import size
 
 if TYPE_CHECKING:
     from workplaces.ssh.machines import Copy
 
+_NONE = "None lie on your machines."
+
 
 class MachineSettings(QObject):
     """Fills its part of ``pane`` and keeps it up to date."""
 
-    def __init__(self, pane: Pane, desk: Desk) -> None:
+    def __init__(self, pane: Pane, desk: Desk, standing: Standing) -> None:
         super().__init__(pane)
         from workplaces.mirror.scope import DEPENDENCIES
 
-        self._pane, self._themes, self._desk = pane, pane.themes, desk
+        self._pane, self._themes, self._desk, self._standing = pane, pane.themes, desk, standing
         self._sizes: dict[tuple[str, str], int] = {}
         self._said: dict[str, str] = {}
+        self._hosts: list[str] = []
         pane.heading(
             "Your machines",
             "The machines of your SSH settings. Commands run there on a copy of the chat's folder, kept in step.",
@@ -52,10 +57,11 @@ class MachineSettings(QObject):
         pane.card(self._texts)
         for text in self._texts:
             pane.add(text.wrong)
-        self._copies = pane.card([])
         self._look = Button(self._themes, "See how big they are", size="small")
         self._look.clicked.connect(lambda *_: desk.start(self._measure(), "look at the copies"))
-        pane.add(self._look)
+        self._head = SettingRow(self._themes, "Copies there", _NONE, control=self._look, name="copies")
+        self._copies = pane.card([self._head])
+        self._rows: list[_CopyRow] = []
         self._show([])
 
     def entered(self) -> None:
@@ -72,22 +78,32 @@ class MachineSettings(QObject):
     # The copies
 
     async def _list(self) -> None:
-        self._show(await self._desk.services.places.copies())
+        """Those that this Conch knows of, and what else was seen there when they were measured."""
+        from workplaces.ssh.machines import Copy
+
+        known = await self._desk.services.places.copies()
+        names = {(copy.host, copy.name) for copy in known}
+        others = [Copy(host=host, name=name, folder=None) for host, name in self._sizes if (host, name) not in names]
+        self._hosts = list(dict.fromkeys([*(copy.host for copy in known), *self._reached()]))
+        self._show([*known, *others])
+
+    def _reached(self) -> list[str]:
+        return [status.id.host for status in self._standing.places if status.details.get("reached") == "yes"]
 
     async def _measure(self) -> None:
-        """Asks each machine that holds one. One that does not answer says so in its rows."""
+        """Asks each machine that holds one or was reached before. One that does not answer says so in its rows."""
         from workplaces.place import PlaceUnavailable
 
         self._look.setEnabled(False)
         try:
-            known = await self._desk.services.places.copies()
-            for host in dict.fromkeys(copy.host for copy in known):
+            for host in self._hosts:
                 try:
                     sizes = await self._desk.services.places.copy_sizes(host)
                 except PlaceUnavailable as error:
                     self._said[host] = error.words
                     continue
                 self._said.pop(host, None)
+                self._sizes = {key: taken for key, taken in self._sizes.items() if key[0] != host}
                 self._sizes.update({(host, name): taken for name, taken in sizes.items()})
         finally:
             self._look.setEnabled(True)
@@ -107,28 +123,29 @@ class MachineSettings(QObject):
         await self._list()
 
     def _show(self, copies: list[Copy]) -> None:
-        self._copies.clear()
+        for row in self._rows:
+            self._copies.remove(row)
+        self._rows = []
         for copy in copies:
             row = _CopyRow(self._themes, self._title(copy), self._line(copy), copy.host)
             row.sure.connect(lambda copy=copy, row=row: self._desk.start(self._remove(copy, row), "remove a copy"))
             self._copies.add(row)
-        if not copies:
-            self._copies.add(SettingRow(self._themes, "No copies lie on your machines", ""))
-        self._look.setVisible(bool(copies))
-        self._pane.rows["copies"] = SettingRow(self._themes, "")
+            self._rows.append(row)
+        self._head.say("" if copies else _NONE)
+        self._look.setVisible(bool(self._hosts))
 
     def _title(self, copy: Copy) -> str:
         chat = next(
             (chat for chat in self._desk.chats if copy.name == chat.id or copy.name.startswith(f"{chat.id}-")), None
         )
-        return (chat.title or NEW_CHAT) if chat is not None else copy.folder.name or str(copy.folder)
+        if chat is not None:
+            return chat.title or NEW_CHAT
+        return safe(copy.name if copy.folder is None else copy.folder.name or str(copy.folder))
 
     def _line(self, copy: Copy) -> str:
-        folder = str(copy.folder)
-        home = str(Path.home())
-        shown = f"~{folder[len(home) :]}" if folder.startswith(f"{home}/") else folder
+        of = "which this Conch does not know" if copy.folder is None else f"of {short_path(copy.folder)}"
         taken = self._sizes.get((copy.host, copy.name))
-        parts = [f"On {copy.host}, of {shown}", size(taken) if taken is not None else "", self._said.get(copy.host, "")]
+        parts = [f"On {copy.host}, {of}", size(taken) if taken is not None else "", self._said.get(copy.host, "")]
         return " · ".join(filter(None, parts))
 
 

@@ -38,7 +38,7 @@ class Places(Pane):
         self._card: RowsCard = self.card([])
         self._place_rows: dict[str, _PlaceRow] = {}
         self.container = ContainerSettings(self, desk, standing)
-        self.machines = MachineSettings(self, desk)
+        self.machines = MachineSettings(self, desk, standing)
         standing.changed.connect(self.refresh)
         standing.preferred.connect(self._on_preference)
 

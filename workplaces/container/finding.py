@@ -15,9 +15,9 @@ from workplaces.container.engine import NEED, Engine
 from workplaces.container.machine import machines
 from workplaces.container.podman_service import PodmanService
 from workplaces.container.refusals import NoEngine, Unusable, in_words, passed_over
-from workplaces.container.threads import in_thread
 from workplaces.container.waking import Sleeper, Waking
 from workplaces.place import NextStep, OnProgress, PlaceUnavailable
+from workplaces.threads import in_thread
 from workplaces.words import PLACE_WORDS
 
 

@@ -16,8 +16,8 @@ from workplaces.container.hosts import BadHosts, HostList, Tried
 from workplaces.container.hosts_door import Door, DoorAsk, OnDoorLeft, make_door, refuse
 from workplaces.container.hosts_pipe import Pipe
 from workplaces.container.hosts_proxy import Dial, Proxy, ProxyThread, Resolve, dial, look_up
-from workplaces.container.threads import in_thread, to_the_end
 from workplaces.place import NextStep, PlaceUnavailable, RunResult, Stopped
+from workplaces.threads import in_thread, to_the_end
 from workplaces.words import PLACE_WORDS
 
 MOST_WAITING = 4

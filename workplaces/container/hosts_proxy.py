@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from workplaces.container.hosts import HTTPS, HostList, Tried, is_public, plain_name
 from workplaces.container.hosts_pipe import Connection
 from workplaces.container.hosts_tls import NotTls, first_message
-from workplaces.container.threads import in_thread
+from workplaces.threads import in_thread
 from workplaces.words import PLACE_WORDS
 
 T = TypeVar("T")

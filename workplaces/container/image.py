@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import quote
 
 from workplaces.container.engine import Engine
-from workplaces.container.threads import in_thread
 from workplaces.container.wire import CONNECT_LIMIT, EngineConnection, answer, ask
 from workplaces.place import NextStep, OnProgress, PlaceUnavailable, Progress
+from workplaces.threads import in_thread
 from workplaces.words import PLACE_WORDS
 
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"

@@ -26,7 +26,6 @@ from workplaces.container.proof import size
 from workplaces.container.run import HUNG_LIMIT, NotNow, Run
 from workplaces.container.spares import SpareRules, Spares, Want, want
 from workplaces.container.sweep import House, Leftovers, owner, sweep
-from workplaces.container.threads import in_thread, to_the_end
 from workplaces.folder import WorkFolder, check_folder, shown
 from workplaces.place import (
     CONTAINER,
@@ -39,6 +38,7 @@ from workplaces.place import (
     WorkPlaceId,
 )
 from workplaces.seal.keys import linked_keys
+from workplaces.threads import in_thread, to_the_end
 from workplaces.words import PLACE_WORDS
 
 _TRIES = 3

@@ -12,11 +12,11 @@ from workplaces.container.engine import Engine
 from workplaces.container.image import Image
 from workplaces.container.life import Ended, Going, Life, live
 from workplaces.container.proof import note, prove
-from workplaces.container.threads import in_thread, is_done, to_the_end
 from workplaces.container.trouble import elsewhere, no_tools, not_begun, not_made, silent
 from workplaces.container.wire import BadAnswer
 from workplaces.folder import WorkFolder
 from workplaces.place import CONTAINER, LONGEST_TIMEOUT, PlaceUnavailable, Proof, RunRequest, RunResult, Stopped
+from workplaces.threads import in_thread, is_done, to_the_end
 from workplaces.words import PLACE_WORDS
 
 START_LIMIT = 60.0  # an engine that was asked to start a box and says nothing for so long is told to be lost

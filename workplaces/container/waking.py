@@ -21,8 +21,8 @@ from workplaces.container.engine import NEED, Engine
 from workplaces.container.machine import found_machines
 from workplaces.container.programs import Ran, program, run
 from workplaces.container.refusals import Unusable, wake_step
-from workplaces.container.threads import in_thread
 from workplaces.place import OnProgress, PlaceUnavailable, Progress
+from workplaces.threads import in_thread
 from workplaces.words import PLACE_WORDS
 
 OPEN_LIMIT = 60.0  # seconds for a program that opens an app or starts a service and returns

@@ -71,8 +71,9 @@ class Mirror:
             found: dict[str, int] = {}
             for record in _plain(far, scripts.SIZES, [], halt):
                 kilobytes, _, name = record.partition(b" ")
-                if kilobytes.isdigit() and len(kilobytes) < 15:
-                    found[name.decode("utf-8", "replace")] = int(kilobytes) * 1024
+                copy = name.decode("utf-8", "replace")
+                if kilobytes.isdigit() and len(kilobytes) < 15 and _is_name(copy):
+                    found[copy] = int(kilobytes) * 1024
             return found
 
         return await available(in_thread(work, halt))
@@ -82,7 +83,7 @@ class Mirror:
 
         ``copy`` is its name there, as ``sizes`` gives it. The folder here is not touched. Raises PlaceUnavailable.
         """
-        if not copy or copy.startswith(".") or "/" in copy or "\0" in copy:
+        if not _is_name(copy):
             raise ValueError("not the name of a copy")
         halt = Halt()
 
@@ -100,6 +101,10 @@ class Mirror:
                 return gone
 
         return await available(in_thread(work, halt))
+
+
+def _is_name(copy: str) -> bool:
+    return bool(copy) and not copy.startswith(".") and "/" not in copy and copy.isprintable()
 
 
 def _plain(far: Far, text: str, words: list[str], halt: Halt) -> list[bytes]:

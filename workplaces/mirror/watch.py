@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 import sys
 import threading
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from workplaces.mirror import listing
+from workplaces.mirror.disks import can_be_watched
 from workplaces.mirror.listing import Snapshot, pack, snapshot, under
 from workplaces.mirror.scope import DEPENDENCIES
 from workplaces.place import Changes
@@ -38,7 +38,6 @@ MOST: Final = 50_000
 
 _MOST_FOLDERS: Final = 20_000
 _TICK: Final = 30_000_000  # nanoseconds that a file's time may lie behind the clock
-_DISKS: Final = frozenset("ext2 ext3 ext4 xfs btrfs tmpfs f2fs zfs overlay bcachefs jfs reiserfs vfat exfat".split())  # noqa: SIM905
 
 _MOST_HINTS: Final = 20  # times that it is believed before it is listed anyway
 _LONGEST: Final = 600.0  # seconds
@@ -388,19 +387,3 @@ class Watched:
             return snapshot(self.folder, leave=self._leave, closed=self._closed, most=self._most)
         except OSError:
             return Snapshot({}, ("",), 0, 0, 0)
-
-
-def can_be_watched(folder: Path) -> bool:
-    """Whether all that changes there is told: on a disk of this computer, with no other one inside. Raises OSError."""
-    if not sys.platform.startswith("linux"):
-        return False
-    within, best, kind = str(folder.resolve()).rstrip("/") + "/", "", ""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123
-        for line in lines:
-            fields = line.split(" ")
-            point = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4]).rstrip("/") + "/"
-            if point != within and point.startswith(within):
-                return False
-            if within.startswith(point) and len(point) >= len(best):
-                best, kind = point, fields[fields.index("-") + 1]
-    return kind in _DISKS

@@ -12,14 +12,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from workplaces.output import Stream
 from workplaces.place import PlaceUnavailable
 from workplaces.ssh import script
 from workplaces.ssh.channel import Channel, Full, Gone
+from workplaces.ssh.facts import Facts, read_facts
 from workplaces.ssh.lines import IDLE, CannotShare, Line, SeparateLine, SharedLine, Ssh, Way
+from workplaces.ssh.shells import as_taken, begin_talk, close, start_shell
 from workplaces.ssh.talk import Take, Talk
 from workplaces.ssh.trouble import is_full, is_gone, trouble, was_never_in
 
@@ -28,7 +29,6 @@ _LOOK_LIMIT = 30.0
 _SWEEP_LIMIT = 20.0
 _FULL_LIMIT = 20.0
 _NAP = 0.1
-_LONGEST_FACT = 4096
 _LONGEST_ANSWER = 64 * 1024
 
 Stopping = Callable[[], bool]
@@ -36,28 +36,6 @@ Stopping = Callable[[], bool]
 
 def never() -> bool:
     return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What a machine said of itself, and how it was reached. ``boot`` is the line its login shell takes.
-
-    ``answer`` is how long (seconds) a program took there from asking to its first word.
-    """
-
-    meaning: str
-    kind: str
-    fingerprint: str
-    boot: str
-    answer: float
-    user: str = ""
-    uid: str = ""
-    name: str = ""
-    system: str = ""
-    home: str = ""
-    login: str = ""
-    has: frozenset[str] = frozenset()
-    writable: bool = False
 
 
 class Connection:
@@ -191,13 +169,13 @@ class Connection:
             mark = secrets.token_hex(16)
             heard = bytearray()
             began = time.monotonic()
-            talk = _talk(line, boot, mark, _hearing(heard))
+            talk = begin_talk(line, boot, mark, _hearing(heard))
             try:
                 talk.send(script.plain(mark, script.look()))
                 talk.end_input()
                 in_time = talk.wait_over(_LOOK_LIMIT)
                 if talk.end is not None:
-                    return _facts(heard, line, way, boot, talk.begun_at - began)
+                    return read_facts(bytes(heard), line, way, boot, talk.begun_at - began)
                 noise = talk.noise()
                 if not in_time:
                     raise trouble("silent", self.host, noise)
@@ -260,13 +238,13 @@ class Connection:
         with contextlib.suppress(Gone, PlaceUnavailable):
             line, boot = self._reached()
             if self._ahead is None:
-                opened = line, _start_shell(line, boot or "\n" + script.BOOT)
+                opened = line, start_shell(line, boot or "\n" + script.BOOT)
                 with self._counting:
                     kept = self._ahead is None and self._line is line
                     if kept:
                         self._ahead = opened
                 if not kept:
-                    _close(opened[1])
+                    close(opened[1])
                 elif stopping():
                     self.forget_ahead()
 
@@ -275,7 +253,7 @@ class Connection:
         with self._counting:
             ahead, self._ahead = self._ahead, None
         if ahead is not None:
-            _close(ahead[1])
+            close(ahead[1])
 
     def _talk(self, line: Line, boot: str, mark: str, take: Take) -> Talk:
         with self._counting:
@@ -283,8 +261,8 @@ class Connection:
         if ahead is not None:
             if ahead[0] is line and ahead[1].alive:
                 return Talk(ahead[1], mark, take)
-            _close(ahead[1])
-        return _talk(line, boot, mark, take)
+            close(ahead[1])
+        return begin_talk(line, boot, mark, take)
 
     def finish(self, talk: Talk) -> None:
         """Lets go of what ``begin`` gave."""
@@ -330,7 +308,7 @@ class Connection:
         for attempt in range(3):
             try:
                 line, boot = self._reached()
-                return _start_shell(line, _as_taken(command, boot))
+                return start_shell(line, as_taken(command, boot))
             except Gone as error:
                 if attempt == 2:
                     raise trouble("closed", self.host, str(error)) from error
@@ -401,59 +379,9 @@ def _line(kind: str, way: Way) -> Line:
     return LibraryLine(way)
 
 
-def _talk(line: Line, boot: str, mark: str, take: Take) -> Talk:
-    return Talk(_start_shell(line, boot or "\n" + script.BOOT), mark, take)
-
-
-def _close(channel: Channel) -> None:
-    channel.close()
-    channel.let_go()
-
-
-def _start_shell(line: Line, command: str) -> Channel:
-    """Starts a command line there. One that begins with a line break is told to a login shell on its input instead."""
-    if not command.startswith("\n"):
-        return line.channel(command)
-    channel = line.channel("")
-    channel.write(command.encode()[1:] + b"\n")
-    return channel
-
-
-def _as_taken(command: str, boot: str) -> str:
-    if boot == script.BOOT:
-        return command
-    return "\n" + command if not boot else "sh" + command.removeprefix("exec /bin/sh")
-
-
 def _hearing(heard: bytearray) -> Take:
     def take(stream: Stream, data: bytes) -> None:
         if stream == "out":
             heard.extend(data[: max(0, _LONGEST_ANSWER - len(heard))])
 
     return take
-
-
-def _facts(heard: bytearray, line: Line, way: Way, boot: str, answer: float) -> Facts:
-    said: dict[str, str] = {}
-    has: set[str] = set()
-    for text in heard.decode(errors="replace").splitlines():
-        name, _, value = text.partition("=")
-        if name == "has":
-            has.add(value)
-        else:
-            said.setdefault(name, value[:_LONGEST_FACT])
-    return Facts(
-        meaning=way.meaning.short(),
-        kind=line.kind,
-        fingerprint=line.fingerprint,
-        boot=boot,
-        answer=answer,
-        user=said.get("user", ""),
-        uid=said.get("uid", ""),
-        name=said.get("name", ""),
-        system=said.get("system", ""),
-        home=said.get("home", ""),
-        login=said.get("login", ""),
-        has=frozenset(has),
-        writable=said.get("writable") == "yes",
-    )

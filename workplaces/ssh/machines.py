@@ -14,13 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from workplaces.container.threads import in_thread
-from workplaces.mirror import Mirror
+from workplaces.mirror.mirror import Mirror
 from workplaces.mirror.scope import DEPENDENCIES
 from workplaces.ssh.connection import Connection
 from workplaces.ssh.hosts import Hosts
 from workplaces.ssh.place import Ssh
 from workplaces.ssh.trouble import not_listed
+from workplaces.threads import in_thread
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +33,12 @@ _MAKING = 60  # seconds a socket may take until it is listened at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A copy of ``folder`` on the machine ``host``, called ``name`` there (a chat's id, most often)."""
+    """A copy of ``folder`` on the machine ``host``, called ``name`` there (a chat's id, most often). ``folder`` is None
+    for one that this Conch knows nothing of: another's, or one that it forgot."""
 
     host: str
     name: str
-    folder: Path
+    folder: Path | None
 
 
 class Machines:

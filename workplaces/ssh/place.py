@@ -9,9 +9,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-from workplaces.container.threads import in_thread, is_done, to_the_end
 from workplaces.folder import WorkFolder, check_folder, shown
-from workplaces.mirror import Changed, Mirror, Sent
+from workplaces.mirror.changes import Changed, Sent
+from workplaces.mirror.mirror import Mirror
 from workplaces.mirror.scope import DEPENDENCIES
 from workplaces.place import (
     LONGEST_TIMEOUT,
@@ -27,8 +27,10 @@ from workplaces.place import (
 )
 from workplaces.ssh import script
 from workplaces.ssh.command import Command, Ended
-from workplaces.ssh.connection import Connection, Facts
+from workplaces.ssh.connection import Connection
+from workplaces.ssh.facts import Facts
 from workplaces.ssh.far import living
+from workplaces.threads import in_thread, is_done, to_the_end
 from workplaces.words import PLACE_WORDS
 
 _MOST_LEFT = 5

@@ -43,7 +43,7 @@ def in_thread(work: Callable[[], T], name: str) -> asyncio.Future[T]:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, answer, error)
 
-    _start(run, name)
+    behind(run, name)
     return future
 
 
@@ -80,7 +80,8 @@ _idle: list[_Worker] = []
 _lock = threading.Lock()
 
 
-def _start(work: Callable[[], None], name: str) -> None:
+def behind(work: Callable[[], None], name: str) -> None:
+    """Starts ``work``, which raises nothing, in such a thread. Nobody is told when it has ended."""
     with _lock:
         worker = _idle.pop() if _idle else None
     if worker is None:

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from tests.workplaces.looking import until
-from workplaces.container import threads
-from workplaces.container.threads import in_thread
+from workplaces import threads
+from workplaces.threads import in_thread
 
 
 async def test_a_thread_that_is_free_gets_the_next_work_and_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
